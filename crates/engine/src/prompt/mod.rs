@@ -1,0 +1,303 @@
+//! What the model is shown (E5, E6): a pure function of the run's state, the project and the chat, in an order that keeps the
+//! beginning stable, so that providers can cache it.
+//!
+//! Untrusted text stands in a fence that is longer than any run of backticks inside, so it cannot close it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use contract::event::{Finish, ToolInput, ToolStatus};
+use contract::{Limits, ProjectPath};
+
+use crate::state::{Call, Cause, Part, RunState, Turn};
+
+/// The instructions, the same for every run.
+pub const SYSTEM: &str = include_str!("system.md");
+
+/// Who speaks in a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaker {
+    /// Baton's instructions.
+    System,
+    /// The person, and Baton on the person's behalf.
+    User,
+    /// The model, earlier.
+    Assistant,
+}
+
+/// One message of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptMessage {
+    /// Who speaks.
+    pub speaker: Speaker,
+    /// What they say.
+    pub text: String,
+}
+
+/// What a prompt is made of.
+pub struct Material<'a> {
+    /// The limits in force.
+    pub limits: &'a Limits,
+    /// The run.
+    pub state: &'a RunState,
+    /// Earlier messages of the chat, oldest first.
+    pub history: &'a [PromptMessage],
+    /// The project as it was when the run began; none for a file that is not text.
+    pub files: &'a BTreeMap<ProjectPath, Option<String>>,
+    /// The text with a hash that a turn of this run wrote.
+    pub text_of: &'a dyn Fn(&str) -> Option<&'a str>,
+}
+
+/// A prompt that would pass `prompt_bytes`: E6 refuses it before it is paid for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooLarge {
+    /// Bytes of the whole prompt.
+    pub bytes: u64,
+    /// The largest part, by name.
+    pub largest: &'static str,
+}
+
+/// Composes the prompt of the run's latest turn.
+pub fn compose(material: &Material<'_>) -> Result<Vec<PromptMessage>, TooLarge> {
+    let mut messages = vec![PromptMessage { speaker: Speaker::System, text: SYSTEM.to_owned() }];
+    messages.extend(recent(material.history, material.limits.history_prompt_bytes));
+    let said = messages.len();
+    messages.push(PromptMessage { speaker: Speaker::User, text: request(material) });
+    if let Some((latest, former)) = material.state.turns.split_last() {
+        for (n, turn) in former.iter().enumerate() {
+            let text = transcript(material, turn);
+            messages.push(PromptMessage { speaker: Speaker::Assistant, text });
+            let cause = former.get(n + 1).unwrap_or(latest).cause.clone();
+            messages.push(PromptMessage { speaker: Speaker::User, text: results(material, turn, &cause) });
+        }
+    }
+    let size = |part: &[PromptMessage]| part.iter().map(|m| m.text.len() as u64).sum::<u64>();
+    let bytes = size(&messages);
+    if bytes <= material.limits.prompt_bytes {
+        return Ok(messages);
+    }
+    let (project, turns) = messages[said..].split_at(1);
+    let largest = if size(project) >= size(turns) { "the project's files" } else { "this run's turns and results" };
+    Err(TooLarge { bytes, largest })
+}
+
+/// The latest messages that fit the budget; the oldest are left out first.
+fn recent(history: &[PromptMessage], budget: u64) -> impl Iterator<Item = PromptMessage> + '_ {
+    let mut left = budget;
+    let fits = |m: &&PromptMessage| {
+        let fits = m.text.len() as u64 <= left;
+        left = left.saturating_sub(m.text.len() as u64);
+        fits
+    };
+    let from = history.len() - history.iter().rev().take_while(fits).count();
+    // A prompt that begins with an answer would confuse: begin with the person.
+    let from = from + history[from..].iter().take_while(|m| m.speaker == Speaker::Assistant).count();
+    history[from..].iter().cloned()
+}
+
+fn request(material: &Material<'_>) -> String {
+    let mut text = String::from("# Project files\n\n");
+    let mut left = material.limits.project_prompt_bytes;
+    if material.files.is_empty() {
+        text.push_str("(no files yet)\n");
+    }
+    for (path, content) in material.files {
+        match content {
+            Some(content) if content.len() as u64 <= left && path.as_str() != "package-lock.json" => {
+                left -= content.len() as u64;
+                let _ = write!(text, "## {path}\n\n{}\n", fenced(content));
+            }
+            Some(content) => {
+                let _ = writeln!(text, "## {path}\n\n({} bytes, not shown)\n", content.len());
+            }
+            None => {
+                let _ = writeln!(text, "## {path}\n\n(not text)\n");
+            }
+        }
+    }
+    let request = material.state.session.as_ref().map_or("", |s| s.request.as_str());
+    let _ = write!(text, "\n# Request\n\n{}", fenced(request));
+    text
+}
+
+/// What a former turn said, in the tags in which it said it.
+fn transcript(material: &Material<'_>, turn: &Turn) -> String {
+    let mut text = String::new();
+    for part in &turn.parts {
+        let written = match part {
+            Part::Text(prose) => prose.clone(),
+            Part::File { path, sha256 } => match (material.text_of)(sha256) {
+                Some(content) => format!("\n<file path=\"{path}\">\n{content}\n</file>\n"),
+                None => format!("\n(wrote {path})\n"),
+            },
+            Part::Edit { path, blocks } => {
+                let mut edit = format!("\n<edit path=\"{path}\">\n");
+                for block in blocks {
+                    let _ =
+                        write!(edit, "<<<<<<< SEARCH\n{}\n=======\n{}\n>>>>>>> REPLACE\n", block.search, block.replace);
+                }
+                edit.push_str("</edit>\n");
+                edit
+            }
+            Part::Delete(path) => format!("\n<delete path=\"{path}\"/>\n"),
+            Part::Rename(from, to) => format!("\n<rename from=\"{from}\" to=\"{to}\"/>\n"),
+            Part::Call(id) => call(material, id).map(|c| tag(&c.input)).unwrap_or_default(),
+            Part::Rejected(path, ..) => format!("\n(tried to change {path})\n"),
+        };
+        text.push_str(&written);
+    }
+    if turn.done {
+        text.push_str("\n<done/>");
+    }
+    if text.trim().is_empty() { "(nothing)".to_owned() } else { text }
+}
+
+fn call<'a>(material: &Material<'a>, id: &contract::CallId) -> Option<&'a Call> {
+    material.state.calls.iter().find(|c| c.id == *id)
+}
+
+fn tag(input: &ToolInput) -> String {
+    let json = |value: &[String]| serde_json::to_string(value).unwrap_or_default().replace('\'', "\\u0027");
+    match input {
+        ToolInput::Install { packages, .. } => format!("\n<install>\npackages: {}\n</install>\n", packages.join(", ")),
+        ToolInput::Command { command, args } => format!("\n<command command=\"{command}\" args='{}'/>\n", json(args)),
+        ToolInput::WebSearch { query, .. } => format!("\n<web_search query={:?}/>\n", query),
+        ToolInput::UrlScrape { url } => format!("\n<url_scrape url={url:?}/>\n"),
+        ToolInput::Skill { name, input } => format!("\n<skill name={name:?}>{input}</skill>\n"),
+    }
+}
+
+/// What came of a turn, and what to do next.
+fn results(material: &Material<'_>, turn: &Turn, cause: &Cause) -> String {
+    let mut text = String::from("# Results\n\n");
+    let mut left = usize::try_from(material.limits.tool_payload_bytes).unwrap_or(usize::MAX);
+    let most = usize::try_from(material.limits.tool_result_bytes).unwrap_or(usize::MAX);
+    for part in &turn.parts {
+        match part {
+            Part::Call(id) => {
+                if let Some((call, result)) = call(material, id).and_then(|c| Some((c, c.result.as_ref()?))) {
+                    let output = shorten(&result.output, most.min(left));
+                    left -= output.len().min(left);
+                    let _ =
+                        write!(text, "## {}\n\n{}\n", heading(&call.input), status(result.status, result.exit_code));
+                    if let Some(error) = &result.error {
+                        let _ = write!(text, "{}\n\n", fenced(error));
+                    }
+                    if !output.is_empty() {
+                        let _ = writeln!(text, "{}", fenced(&output));
+                    }
+                }
+            }
+            Part::Rejected(path, code, reason) => {
+                let _ = write!(text, "## {} was not changed ({code})\n\n{}\n", one_line(path), fenced(reason));
+            }
+            Part::Text(_) | Part::File { .. } | Part::Edit { .. } | Part::Delete(_) | Part::Rename(..) => {}
+        }
+    }
+    if matches!(turn.finish, Some(Finish::Length | Finish::Limit)) {
+        text.push_str("## Your answer was cut off\n\nWhat was complete is kept. A file that was not closed was dropped: write it again.\n\n");
+    }
+    match cause {
+        Cause::Mend(why) => {
+            let _ = write!(
+                text,
+                "## The project does not build\n\n{}\nFind the cause and mend it, then say <done/>.",
+                fenced(why)
+            );
+        }
+        Cause::Nudge => {
+            text.push_str("You did nothing that Baton can act on. Use the tags: write the files, then say <done/>.")
+        }
+        Cause::Request | Cause::Results => text.push_str("Go on. When everything is written, say <done/>."),
+    }
+    text
+}
+
+fn heading(input: &ToolInput) -> String {
+    match input {
+        ToolInput::Install { packages, .. } => format!("install {}", one_line(&packages.join(", "))),
+        ToolInput::Command { command, args } => {
+            format!("command {}", one_line(&format!("{command} {}", args.join(" "))))
+        }
+        ToolInput::WebSearch { query, .. } => format!("web search {}", one_line(query)),
+        ToolInput::UrlScrape { url } => format!("page {}", one_line(url)),
+        ToolInput::Skill { name, .. } => format!("skill {}", one_line(name)),
+    }
+}
+
+fn status(status: ToolStatus, exit_code: Option<i32>) -> String {
+    let said = match status {
+        ToolStatus::Succeeded => "succeeded",
+        ToolStatus::Failed => "failed",
+        ToolStatus::Refused => "was refused and not run",
+        ToolStatus::Unavailable => "is not set up here and was not run",
+        ToolStatus::TimedOut => "was stopped: its time was up",
+        ToolStatus::Cancelled => "was not finished: the run was stopped or the turn given up",
+        ToolStatus::Interrupted => "was interrupted: what it did is not known",
+    };
+    exit_code.map_or_else(|| format!("It {said}.\n"), |code| format!("It {said} (exit code {code}).\n"))
+}
+
+fn one_line(text: &str) -> String {
+    const MOST: usize = 120;
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST).collect();
+    line.trim().to_owned()
+}
+
+/// Puts text into a fence that it cannot close.
+pub fn fenced(text: &str) -> String {
+    let mut longest = 0;
+    let mut run = 0;
+    for byte in text.bytes() {
+        run = if byte == b'`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}\n{text}{end}{fence}\n")
+}
+
+/// Head and tail of a text that is too long, with a line that says how much is left out.
+pub fn shorten(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let half = most.saturating_sub(64) / 2;
+    let head = text.floor_char_boundary(half);
+    let tail = text.ceil_char_boundary(text.len() - half);
+    format!("{}\n[… {} bytes left out …]\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Untrusted text is data: it cannot close its fence (architecture.md, invariants).
+        #[test]
+        fn no_text_closes_its_fence(text in "[`\na ]{0,40}") {
+            let shown = fenced(&text);
+            let mut lines = shown.lines();
+            let fence = lines.next().unwrap().to_owned();
+            let closing = shown.lines().enumerate().skip(1).find(|(_, line)| line.trim() == fence).unwrap().0;
+            prop_assert_eq!(closing, shown.lines().count() - 1);
+        }
+
+        #[test]
+        fn shortening_keeps_within_its_bound(text in ".{0,400}", most in 80usize..200) {
+            prop_assert!(shorten(&text, most).len() <= most.max(text.len().min(most)) + 8);
+        }
+    }
+
+    #[test]
+    fn history_is_cut_from_the_old_end_and_begins_with_the_person() {
+        let message = |speaker, text: &str| PromptMessage { speaker, text: text.into() };
+        let history =
+            [message(Speaker::User, "one"), message(Speaker::Assistant, "two"), message(Speaker::User, "three")];
+        let kept = |budget| recent(&history, budget).map(|m| m.text).collect::<Vec<_>>();
+        assert_eq!(kept(100), ["one", "two", "three"]);
+        assert_eq!(kept(8), ["three"], "an answer without its question is left out");
+        assert_eq!(kept(4), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,372 @@
+//! The state of a run: the fold of its events, and nothing else.
+//!
+//! `fold` is total: a wrong or unknown event changes nothing that it cannot change soundly, and never panics. File contents are
+//! not here (the log has them); the state holds their hashes.
+
+use contract::event::{
+    Author, BuildError, BuildState, Event, Finish, NewEvent, Session, StepAdded, StepKind, StepState, StepStatus,
+    StopReason, TokenCount, ToolFinished, ToolInput, ToolRequested, ToolStatus,
+};
+use contract::{CallId, ProjectPath, StepId};
+use serde::{Deserialize, Serialize};
+
+/// A node of the run's graph.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The step.
+    pub id: StepId,
+    /// What it does.
+    pub kind: StepKind,
+    /// The same for a person.
+    pub title: String,
+    /// Steps that have to be completed before.
+    pub depends_on: Vec<StepId>,
+    /// Where it is.
+    pub status: StepStatus,
+    /// Its latest attempt, from 1; 0 before the first.
+    pub attempt: u32,
+    /// Attempts that failed by themselves; those that died with their worker are not counted here.
+    pub failures: u32,
+    /// When its retry is due, in milliseconds since the Unix epoch.
+    pub retry_at: Option<u64>,
+    /// Why it is where it is.
+    pub reason: Option<String>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The call.
+    pub id: CallId,
+    /// The step that asked.
+    pub step: StepId,
+    /// Which attempt of it.
+    pub attempt: u32,
+    /// Which call of the turn, from 1.
+    pub ordinal: u32,
+    /// What was asked.
+    pub input: ToolInput,
+    /// Whether the hands began.
+    pub started: bool,
+    /// The result.
+    pub result: Option<ToolFinished>,
+}
+
+/// Something that a turn did, in the order in which it did it; what the model is shown of its own former turns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Part {
+    /// Prose.
+    Text(String),
+    /// A whole file, by the hash of its text.
+    File {
+        /// The file.
+        path: ProjectPath,
+        /// SHA-256 of its text.
+        sha256: String,
+    },
+    /// A patched file.
+    Edit {
+        /// The file.
+        path: ProjectPath,
+        /// The replacements.
+        blocks: Vec<contract::event::Replacement>,
+    },
+    /// A deleted file.
+    Delete(ProjectPath),
+    /// A renamed file.
+    Rename(ProjectPath, ProjectPath),
+    /// A call of a tool.
+    Call(CallId),
+    /// A refused change: path, code and reason.
+    Rejected(String, String, String),
+}
+
+/// One question to the model and what came of it. Begun anew by each attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Its step.
+    pub step: StepId,
+    /// Which attempt.
+    pub attempt: u32,
+    /// What it did.
+    pub parts: Vec<Part>,
+    /// Whether the model said that it is done.
+    pub done: bool,
+    /// How the stream ended, once it has.
+    pub finish: Option<Finish>,
+    /// Why this turn was asked for, beyond what the results say: a nudge, or a failure to be mended.
+    pub cause: Cause,
+}
+
+/// Why a turn was added.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Cause {
+    /// It is the first.
+    Request,
+    /// The former turn has results that the model has not seen.
+    Results,
+    /// The former turn did nothing.
+    Nudge,
+    /// A check or build failed; this is what it said.
+    Mend(String),
+}
+
+/// The state of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunState {
+    /// The run's sealed envelope.
+    pub session: Option<Session>,
+    /// When the run was accepted, in milliseconds since the Unix epoch.
+    pub created_at: u64,
+    /// The graph, in the order in which it grew.
+    pub steps: Vec<Step>,
+    /// The turns.
+    pub turns: Vec<Turn>,
+    /// All calls of tools.
+    pub calls: Vec<Call>,
+    /// Whether files changed since the last build that succeeded.
+    pub dirty: bool,
+    /// Checks and builds that failed since one succeeded.
+    pub failed_rounds: u32,
+    /// Nudges so far.
+    pub nudges: u32,
+    /// Hash of the manifest of what the last build made, if it succeeded.
+    pub build_output: Option<String>,
+    /// Why the last build failed, until one succeeds.
+    pub build_error: Option<BuildError>,
+    /// The limit that stops the run.
+    pub stop: Option<StopReason>,
+    /// Who asked for the run to stop.
+    pub cancelled_by: Option<String>,
+    /// Whether its time was up.
+    pub timed_out: bool,
+    /// Tokens so far.
+    pub tokens: TokenCount,
+    /// Whether a version was published in this run.
+    pub published: bool,
+    /// Whether the terminal event is in the log.
+    pub ended: bool,
+}
+
+impl RunState {
+    /// The step with that id.
+    pub fn step(&self, id: &StepId) -> Option<&Step> {
+        self.steps.iter().find(|s| s.id == *id)
+    }
+
+    /// The turn of a step.
+    pub fn turn(&self, step: &StepId) -> Option<&Turn> {
+        self.turns.iter().find(|t| t.step == *step)
+    }
+
+    /// Calls of the latest attempt of a step, in order.
+    pub fn calls_of<'a>(&'a self, step: &'a StepId) -> impl Iterator<Item = &'a Call> {
+        let attempt = self.step(step).map_or(0, |s| s.attempt);
+        self.calls.iter().filter(move |c| c.step == *step && c.attempt == attempt)
+    }
+
+    /// Steps that are being performed.
+    pub fn running(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|s| s.status == StepStatus::Running)
+    }
+
+    /// How many steps of a kind there are.
+    pub fn count(&self, kind: StepKind) -> u32 {
+        u32::try_from(self.steps.iter().filter(|s| s.kind == kind).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Prose of all turns: the assistant's message.
+    pub fn prose(&self) -> String {
+        let texts = self.turns.iter().flat_map(|t| &t.parts).filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            Part::File { .. }
+            | Part::Edit { .. }
+            | Part::Delete(_)
+            | Part::Rename(..)
+            | Part::Call(_)
+            | Part::Rejected(..) => None,
+        });
+        texts.collect()
+    }
+
+    /// Takes an event in. Observations only count; decisions are `step`'s.
+    pub fn fold(&mut self, entry: &NewEvent) {
+        if self.ended {
+            return;
+        }
+        match &entry.event {
+            Event::Session(session) => self.session = Some(session.clone()),
+            Event::RunQueued(_) => self.created_at = entry.at,
+            Event::CancelRequested(cancel) => self.cancelled_by = Some(cancel.by.clone()),
+            Event::Budget(budget) => {
+                self.stop.get_or_insert(budget.stop);
+                self.timed_out |= budget.stop == StopReason::TimedOut;
+            }
+            Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) => self.ended = true,
+            Event::StepAdded(added) => self.add_step(added),
+            Event::StepState(state) => self.set_step(state),
+            Event::StepRetry(retry) => {
+                if let Some(step) = self.steps.iter_mut().find(|s| s.id == retry.id) {
+                    step.failures += 1;
+                    step.retry_at = Some(entry.at + retry.delay_ms);
+                }
+            }
+            Event::TextDelta(delta) => self.say(entry, &delta.text),
+            Event::FileCompleted(file) => {
+                self.dirty |= file.by != Author::Template;
+                if file.by == Author::Model {
+                    self.did(entry, Part::File { path: file.path.clone(), sha256: file.sha256.clone() });
+                }
+            }
+            Event::FileEdited(edit) => {
+                self.dirty = true;
+                self.did(entry, Part::Edit { path: edit.path.clone(), blocks: edit.blocks.clone() });
+            }
+            Event::FileDeleted(gone) => {
+                self.dirty = true;
+                if gone.by == Author::Model {
+                    self.did(entry, Part::Delete(gone.path.clone()));
+                }
+            }
+            Event::FileRenamed(renamed) => {
+                self.dirty = true;
+                self.did(entry, Part::Rename(renamed.from.clone(), renamed.to.clone()));
+            }
+            Event::FileRejected(no) => {
+                self.did(entry, Part::Rejected(no.path.clone(), no.code.clone(), no.reason.clone()))
+            }
+            Event::ElementRejected(no) => {
+                self.did(entry, Part::Rejected(no.element.clone(), no.code.clone(), no.reason.clone()));
+            }
+            Event::TurnCompleted(completed) => {
+                if let Some(turn) = self.turn_of(entry) {
+                    turn.done = completed.done;
+                    turn.finish = Some(completed.finish);
+                }
+            }
+            Event::ToolRequested(request) => self.request(entry, request),
+            Event::ToolStarted(started) => {
+                if let Some(call) = self.calls.iter_mut().find(|c| c.id == started.call_id) {
+                    call.started = true;
+                }
+            }
+            Event::ToolFinished(finished) => {
+                if let Some(call) = self.calls.iter_mut().find(|c| c.id == finished.call_id && c.result.is_none()) {
+                    call.result = Some(finished.clone());
+                }
+            }
+            Event::BuildStatus(_) | Event::VersionCreated(_) | Event::Usage(_) => self.fold_outputs(&entry.event),
+            Event::RunStarted(_) | Event::TimerFired(_) | Event::PhaseChange(_) | Event::Status(_) => {}
+            Event::TurnStarted(_) | Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
+            Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::FileStarted(_) | Event::FileDelta(_) => {}
+            Event::ToolOutput(_) | Event::PreviewUrl(_) | Event::Warning(_) | Event::Error(_) => {}
+        }
+    }
+
+    fn add_step(&mut self, added: &StepAdded) {
+        self.steps.push(Step {
+            id: added.id.clone(),
+            kind: added.kind,
+            title: added.title.clone(),
+            depends_on: added.depends_on.clone(),
+            status: StepStatus::Pending,
+            attempt: 0,
+            failures: 0,
+            retry_at: None,
+            reason: None,
+        });
+    }
+
+    fn set_step(&mut self, state: &StepState) {
+        let Some(step) = self.steps.iter_mut().find(|s| s.id == state.id) else { return };
+        step.status = state.state;
+        step.attempt = state.attempt;
+        step.reason.clone_from(&state.reason);
+        let kind = step.kind;
+        if state.state == StepStatus::Running {
+            step.retry_at = None;
+            if kind == StepKind::Turn {
+                self.begin_turn(&state.id, state.attempt);
+            }
+        }
+        if state.state == StepStatus::Failed && matches!(kind, StepKind::Check | StepKind::Build) {
+            self.failed_rounds += 1;
+        }
+    }
+
+    fn begin_turn(&mut self, step: &StepId, attempt: u32) {
+        let cause = match self.turns.iter().position(|t| t.step == *step) {
+            Some(at) => self.turns.remove(at).cause,
+            None => crate::outcome::cause_of_next_turn(self),
+        };
+        if cause == Cause::Nudge {
+            self.nudges += u32::from(attempt == 1);
+        }
+        self.turns.push(Turn { step: step.clone(), attempt, parts: vec![], done: false, finish: None, cause });
+    }
+
+    /// The turn that an event belongs to, unless a later attempt has taken its place.
+    fn turn_of(&mut self, entry: &NewEvent) -> Option<&mut Turn> {
+        let (step, attempt) = entry.step.as_ref()?;
+        self.turns.iter_mut().find(|t| t.step == *step && t.attempt == *attempt)
+    }
+
+    fn did(&mut self, entry: &NewEvent, part: Part) {
+        if let Some(turn) = self.turn_of(entry) {
+            turn.parts.push(part);
+        }
+    }
+
+    fn say(&mut self, entry: &NewEvent, text: &str) {
+        let Some(turn) = self.turn_of(entry) else { return };
+        match turn.parts.last_mut() {
+            Some(Part::Text(said)) => said.push_str(text),
+            Some(_) | None => turn.parts.push(Part::Text(text.to_owned())),
+        }
+    }
+
+    fn request(&mut self, entry: &NewEvent, request: &ToolRequested) {
+        let Some((step, attempt)) = entry.step.clone() else { return };
+        self.did(entry, Part::Call(request.call_id.clone()));
+        self.calls.push(Call {
+            id: request.call_id.clone(),
+            step,
+            attempt,
+            ordinal: request.ordinal,
+            input: request.input.clone(),
+            started: false,
+            result: None,
+        });
+    }
+
+    fn fold_outputs(&mut self, event: &Event) {
+        if let Event::BuildStatus(build) = event {
+            match build.status {
+                BuildState::Building => {}
+                BuildState::Failed => self.build_error.clone_from(&build.error),
+                BuildState::Succeeded => {
+                    self.build_output.clone_from(&build.output);
+                    self.build_error = None;
+                    self.dirty = false;
+                }
+            }
+        } else if let Event::VersionCreated(_) = event {
+            self.published = true;
+            self.failed_rounds = 0;
+        } else if let Event::Usage(usage) = event {
+            self.tokens.input += usage.tokens.input;
+            self.tokens.cached += usage.tokens.cached;
+            self.tokens.output += usage.tokens.output;
+            self.tokens.reasoning += usage.tokens.reasoning;
+        }
+    }
+}
+
+impl Call {
+    /// Whether its result is one that a later attempt may take over: it ran, and how it ended is known.
+    pub fn is_recorded(&self) -> bool {
+        self.result
+            .as_ref()
+            .is_some_and(|r| matches!(r.status, ToolStatus::Succeeded | ToolStatus::Failed | ToolStatus::TimedOut))
+    }
+}
