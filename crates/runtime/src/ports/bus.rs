@@ -1,0 +1,24 @@
+//! Wake-ups. The bus carries no facts: lose every message on it and only latency suffers, since all who listen also poll.
+
+use contract::RunId;
+use tokio::sync::broadcast;
+
+/// A hint that something can be found in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// A run can be claimed.
+    Claimable,
+    /// Events were appended to a run.
+    Appended(RunId),
+    /// A row was put into a run's inbox.
+    Inbox(RunId),
+}
+
+/// Delivers wake-ups to whoever listens now.
+pub trait Bus: Send + Sync {
+    /// Sends without waiting; may be lost, repeated or late.
+    fn send(&self, wake: Wake);
+
+    /// Listens from now on. A listener that lags is told so by the channel and looks into the store.
+    fn subscribe(&self) -> broadcast::Receiver<Wake>;
+}

@@ -1,0 +1,151 @@
+//! The files of a project as they are now: a projection of a version and of the events since.
+//!
+//! The text of what the model writes is in the log; the bytes of everything else are objects. So the log and the objects give
+//! every file exactly, whatever became of a sandbox.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use contract::ProjectPath;
+use contract::event::{Author, Event, StepStatus};
+use sha2::{Digest, Sha256};
+
+use crate::ports::Objects;
+use crate::{Manifest, RuntimeError};
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its bytes.
+    pub content: Bytes,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+    /// Who wrote it last.
+    pub by: Author,
+}
+
+/// The files of a project.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Project {
+    files: BTreeMap<ProjectPath, File>,
+    open: BTreeMap<ProjectPath, String>,
+}
+
+/// SHA-256 of bytes, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+impl Project {
+    /// The files of a stored version.
+    pub async fn of_version(objects: &dyn Objects, manifest: &str) -> Result<Self, RuntimeError> {
+        let mut project = Self::default();
+        for (path, entry) in Manifest::load(objects, manifest).await?.files {
+            let content = fetch(objects, &path, &entry.sha256).await?;
+            project.files.insert(path, File { content, sha256: entry.sha256, by: Author::Model });
+        }
+        Ok(project)
+    }
+
+    /// The files, sorted by path.
+    pub fn files(&self) -> &BTreeMap<ProjectPath, File> {
+        &self.files
+    }
+
+    /// A file.
+    pub fn file(&self, path: &ProjectPath) -> Option<&File> {
+        self.files.get(path)
+    }
+
+    /// The text of a file, if it is one and is UTF-8.
+    pub fn text(&self, path: &ProjectPath) -> Option<&str> {
+        std::str::from_utf8(&self.files.get(path)?.content).ok()
+    }
+
+    /// Size of all files together, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.files.values().map(|f| f.content.len() as u64).sum()
+    }
+
+    /// Puts a file whose bytes are known.
+    pub fn put(&mut self, path: ProjectPath, content: Bytes, sha256: String, by: Author) {
+        self.files.insert(path, File { content, sha256, by });
+    }
+
+    /// The text so far of a file that is being written.
+    pub fn open_text(&self, path: &ProjectPath) -> Option<&str> {
+        self.open.get(path).map(String::as_str)
+    }
+
+    /// Takes in an event whose bytes are in the event or already here. Gives the path and hash of a file that has to be fetched.
+    pub fn fold(&mut self, event: &Event) -> Option<(ProjectPath, String, Author)> {
+        match event {
+            Event::FileStarted(start) => {
+                self.open.insert(start.path.clone(), String::new());
+            }
+            Event::FileDelta(delta) => {
+                if let Some(text) = self.open.get_mut(&delta.path) {
+                    text.push_str(&delta.text);
+                }
+            }
+            Event::FileCompleted(done) => match (done.by, self.open.remove(&done.path)) {
+                (Author::Model, Some(text)) => self.put(done.path.clone(), text.into(), done.sha256.clone(), done.by),
+                (Author::Model | Author::Command | Author::Template, _) => {
+                    return Some((done.path.clone(), done.sha256.clone(), done.by));
+                }
+            },
+            Event::FileEdited(edit) => {
+                let edited = self.text(&edit.path).and_then(|text| engine::edit::apply(text, &edit.blocks).ok());
+                if let Some(text) = edited {
+                    self.put(edit.path.clone(), text.into(), edit.sha256.clone(), Author::Model);
+                }
+            }
+            Event::FileDeleted(gone) => {
+                self.files.remove(&gone.path);
+            }
+            Event::FileRenamed(renamed) => {
+                if let Some(file) = self.files.remove(&renamed.from) {
+                    self.files.insert(renamed.to.clone(), file);
+                }
+            }
+            // What a stream left open when its attempt ended is dropped: an incomplete file never replaces a good one.
+            Event::StepState(state) if state.state == StepStatus::Running => self.open.clear(),
+            Event::TurnCompleted(_) => self.open.clear(),
+            Event::FileRejected(no) => {
+                self.open.retain(|path, _| path.as_str() != no.path);
+            }
+            Event::RunQueued(_) | Event::RunStarted(_) | Event::CancelRequested(_) | Event::TimerFired(_) => {}
+            Event::PhaseChange(_)
+            | Event::Status(_)
+            | Event::Session(_)
+            | Event::StepAdded(_)
+            | Event::StepRetry(_) => {}
+            Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) | Event::StepState(_) => {}
+            Event::TurnStarted(_) | Event::TextDelta(_) | Event::ElementRejected(_) => {}
+            Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
+            Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::ToolRequested(_) | Event::ToolStarted(_) => {}
+            Event::ToolOutput(_) | Event::ToolFinished(_) | Event::BuildStatus(_) | Event::PreviewUrl(_) => {}
+            Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) | Event::Warning(_) | Event::Error(_) => {}
+        }
+        None
+    }
+
+    /// Takes in an event, fetching bytes that are objects.
+    pub async fn replay(&mut self, objects: &dyn Objects, event: &Event) -> Result<(), RuntimeError> {
+        if let Some((path, sha256, by)) = self.fold(event) {
+            let content = fetch(objects, &path, &sha256).await?;
+            self.put(path, content, sha256, by);
+        }
+        Ok(())
+    }
+}
+
+async fn fetch(objects: &dyn Objects, path: &ProjectPath, sha256: &str) -> Result<Bytes, RuntimeError> {
+    let lost = || RuntimeError::LostObject { path: path.to_string(), sha256: sha256.to_owned() };
+    objects.get(sha256).await?.ok_or_else(lost)
+}

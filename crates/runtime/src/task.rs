@@ -1,0 +1,540 @@
+//! One run, from claim to end: the only owner of the run's state, so there is nothing to lock.
+//!
+//! Every round: take what has come in (reports of effects, the inbox, timers), fold and step it until nothing more follows,
+//! append all of it in one commit, publish, and only then perform. While a commit is under way the next round gathers by itself.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::event::{
+    Author, Budget, Event, FileCompleted, FileDeleted, Finish, Head, NewEvent, RunFailed, RunStarted, StepKind,
+    StepState, StepStatus, StopReason, TimerFired, TurnCompleted, Usage,
+};
+use contract::{ProjectPath, StepId};
+use engine::prompt::{Material, PromptMessage, Speaker};
+use engine::{Effect, RunState};
+use tokio::sync::{broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::ingest::Ingest;
+use crate::live::{Frame, Ring};
+use crate::perform::{Edition, FileOp, Hands, Report, StepRef};
+use crate::ports::bus::Wake;
+use crate::ports::store::{Append, Claim, InboxItem, RowChange};
+use crate::project::sha256;
+use crate::{Project, Runtime, RuntimeError, projection, reader, replay};
+
+/// Why a task is over.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The run's terminal event is in the log.
+    Finished,
+    /// The worker is stopping; the run is to be handed back.
+    Drained,
+    /// The claim is lost, or the store cannot be trusted with it; another worker goes on.
+    Lost(RuntimeError),
+}
+
+/// One round: what is appended in one commit, and what is done afterwards, in order.
+#[derive(Default)]
+struct Round {
+    events: Vec<NewEvent>,
+    rows: Vec<RowChange>,
+    acts: Vec<Act>,
+    consumed: Vec<u64>,
+}
+
+enum Act {
+    Write(FileOp),
+    Perform(Effect),
+}
+
+pub(crate) struct Task {
+    runtime: Arc<Runtime>,
+    worker: String,
+    claim: Claim,
+    state: RunState,
+    /// End of the log as this task knows it.
+    end: u64,
+    project: Project,
+    /// The project as it was when the run began.
+    base: BTreeMap<ProjectPath, Option<String>>,
+    history: Vec<PromptMessage>,
+    turns: HashMap<StepId, Ingest>,
+    timers: BTreeMap<String, u64>,
+    ring: Arc<Ring>,
+    hands: Hands,
+    reports: mpsc::Receiver<Report>,
+    wakes: broadcast::Receiver<Wake>,
+}
+
+impl Task {
+    /// Reads the log: what a fresh start and a recovery both begin with.
+    pub(crate) async fn open(runtime: Arc<Runtime>, worker: String, claim: Claim) -> Result<Self, RuntimeError> {
+        let wakes = runtime.ports.bus.subscribe();
+        let (store, objects) = (runtime.ports.store.as_ref(), runtime.ports.objects.as_ref());
+        let (state, events) = replay::replay(store, claim.run_id).await?;
+        let unsealed = || RuntimeError::BadEvent { run: claim.run_id, seq: 2, reason: "the run has no session".into() };
+        let session = state.session.clone().ok_or_else(unsealed)?;
+        let mut project = replay::project(store, objects, session.project_id, Some(claim.run_id)).await?;
+        let text = |p: &Project, path: &ProjectPath| p.text(path).map(str::to_owned);
+        let mut base: BTreeMap<_, _> =
+            project.files().keys().map(|path| (path.clone(), text(&project, path))).collect();
+        for entry in &events {
+            project.replay(objects, &entry.event).await?;
+            if let Event::FileCompleted(FileCompleted { path, by: Author::Template, .. }) = &entry.event {
+                base.insert(path.clone(), text(&project, path));
+            }
+        }
+        let history = history(&runtime, &session, claim).await?;
+        let files = project.files().iter().map(|(path, file)| (path.clone(), file.content.clone())).collect();
+        let inbox = usize::try_from(runtime.limits.run_inbox).unwrap_or(1);
+        let (sender, reports) = mpsc::channel(inbox);
+        let hands = Hands::new(runtime.clone(), claim, session.project_id, files, sender);
+        let end = events.len() as u64;
+        let ring = runtime.live.begin(claim.run_id, end);
+        let (turns, timers) = (HashMap::new(), BTreeMap::new());
+        Ok(Self {
+            runtime,
+            worker,
+            claim,
+            state,
+            end,
+            project,
+            base,
+            history,
+            turns,
+            timers,
+            ring,
+            hands,
+            reports,
+            wakes,
+        })
+    }
+
+    /// Performs the run until it ends, the worker drains (`stop`) or the claim is lost (`lost`).
+    pub(crate) async fn run(mut self, stop: CancellationToken, lost: CancellationToken) -> End {
+        let end = tokio::select! {
+            biased;
+            () = lost.cancelled() => End::Lost(RuntimeError::Append(crate::ports::store::AppendError::Fenced)),
+            () = stop.cancelled() => End::Drained,
+            ended = self.rounds() => match ended {
+                Ok(()) => End::Finished,
+                Err(error) => End::Lost(error),
+            },
+        };
+        self.runtime.live.end(self.claim.run_id, &self.ring);
+        // Nobody reads reports any more: effects that wait to report must not hold the hands up.
+        drop(self.reports);
+        self.hands.close().await;
+        end
+    }
+
+    async fn rounds(&mut self) -> Result<(), RuntimeError> {
+        let mut round = self.begin().await?;
+        loop {
+            self.commit(round).await?;
+            if self.state.ended {
+                return Ok(());
+            }
+            round = self.gather().await?;
+        }
+    }
+
+    /// The first round. Cancels come first, so that a run that was stopped while it waited does not begin.
+    async fn begin(&mut self) -> Result<Round, RuntimeError> {
+        let mut round = Round::default();
+        if self.project.files().is_empty() {
+            for (path, content) in self.runtime.template.files.clone() {
+                let sha256 = self.runtime.ports.objects.put(content.clone()).await?;
+                let done = FileCompleted {
+                    path: path.clone(),
+                    bytes: content.len() as u64,
+                    sha256: sha256.clone(),
+                    by: Author::Template,
+                };
+                self.base.insert(path.clone(), String::from_utf8(content.to_vec()).ok());
+                self.project.put(path.clone(), content.clone(), sha256, Author::Template);
+                round.acts.push(Act::Write((path, Some(content))));
+                self.push(&mut round, None, done.into(), None);
+            }
+        }
+        self.take_inbox(&mut round).await?;
+        let started = RunStarted { worker: self.worker.clone(), epoch: self.claim.epoch };
+        self.push(&mut round, None, started.into(), None);
+        Ok(round)
+    }
+
+    /// Waits until something has come in, then takes all that is there.
+    async fn gather(&mut self) -> Result<Round, RuntimeError> {
+        let mut round = Round::default();
+        let most = usize::try_from(self.runtime.limits.run_inbox).unwrap_or(1);
+        let mut reports = Vec::new();
+        let due = self.timers.values().min().map(|due| due.saturating_sub(self.runtime.ports.world.now_ms()));
+        let run = self.claim.run_id;
+        let (wakes, poll) = (&mut self.wakes, Duration::from_millis(self.runtime.limits.poll_ms));
+        tokio::select! {
+            _count = self.reports.recv_many(&mut reports, most) => {}
+            () = inbox_woken(wakes, run, poll) => self.take_inbox(&mut round).await?,
+            () = tokio::time::sleep(Duration::from_millis(due.unwrap_or(u64::MAX >> 16))), if due.is_some() => {}
+        }
+        for report in reports {
+            self.take(&mut round, report).await?;
+        }
+        let now = self.runtime.ports.world.now_ms();
+        let due: Vec<String> =
+            self.timers.iter().filter(|(_, due)| **due <= now).map(|(token, _)| token.clone()).collect();
+        for token in due {
+            self.timers.remove(&token);
+            self.push(&mut round, None, TimerFired { token }.into(), None);
+        }
+        Ok(round)
+    }
+
+    async fn take_inbox(&mut self, round: &mut Round) -> Result<(), RuntimeError> {
+        for (row, item) in self.runtime.ports.store.inbox(self.claim.run_id).await? {
+            round.consumed.push(row);
+            match item {
+                InboxItem::Cancel { by } => self.push(round, None, engine::step::cancel(&by).into(), None),
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns a report into events. A report of an attempt that is over says nothing any more.
+    async fn take(&mut self, round: &mut Round, report: Report) -> Result<(), RuntimeError> {
+        match report {
+            Report::Said(step, frames) if self.is_current(&step) => {
+                for frame in frames {
+                    let ingest =
+                        self.turns.entry(step.0.clone()).or_insert_with(|| Ingest::new(step.0.clone(), step.1));
+                    for event in ingest.take(&self.runtime.limits, &mut self.project, frame) {
+                        self.note_file(round, &event);
+                        self.push(round, Some(step.clone()), event, None);
+                    }
+                }
+            }
+            Report::TurnEnded { step, finish, bytes, usage } if self.is_current(&step) => {
+                let done = self.turns.remove(&step.0).is_some_and(|t| t.done);
+                if let Some(tokens) = usage {
+                    let model = self.runtime.model().name;
+                    self.push(round, Some(step.clone()), Usage { model, tokens }.into(), None);
+                }
+                let turn = self.state.count(StepKind::Turn);
+                let _ = self.project.fold(&TurnCompleted { turn, finish, done, bytes, usage }.into());
+                self.push(round, Some(step), TurnCompleted { turn, finish, done, bytes, usage }.into(), None);
+            }
+            Report::Events(step, events, row) => {
+                let mut row = row;
+                for event in events {
+                    if !self.is_stale(&step, &event) {
+                        self.push(round, Some(step.clone()), event, row.take());
+                    }
+                }
+            }
+            Report::Changed(step, changes) => {
+                for (path, content) in changes {
+                    self.changed_by_command(round, &step, path, content).await?;
+                }
+            }
+            Report::Stopped(step) if self.is_current(&step) => {
+                let state = StepState {
+                    id: step.0.clone(),
+                    state: StepStatus::Skipped,
+                    attempt: step.1,
+                    reason: Some("stopped".into()),
+                };
+                self.push(round, Some(step), state.into(), None);
+            }
+            Report::Said(..) | Report::TurnEnded { .. } | Report::Stopped(_) => {}
+        }
+        Ok(())
+    }
+
+    fn is_current(&self, step: &StepRef) -> bool {
+        self.state.step(&step.0).is_some_and(|s| s.attempt == step.1 && s.status == StepStatus::Running)
+    }
+
+    fn is_stale(&self, step: &StepRef, event: &Event) -> bool {
+        if let Event::ToolFinished(finished) = event {
+            // A call has one result.
+            return self.state.calls.iter().any(|c| c.id == finished.call_id && c.result.is_some());
+        }
+        !matches!(event, Event::ToolOutput(_)) && !self.is_current(step)
+    }
+
+    /// A file that a command changed becomes part of the log, so that a lost workspace can be made again exactly.
+    async fn changed_by_command(
+        &mut self,
+        round: &mut Round,
+        step: &StepRef,
+        path: ProjectPath,
+        content: Option<bytes::Bytes>,
+    ) -> Result<(), RuntimeError> {
+        let event = match content {
+            Some(content) => {
+                if self.project.file(&path).is_some_and(|file| file.sha256 == sha256(&content)) {
+                    return Ok(());
+                }
+                let sha256 = self.runtime.ports.objects.put(content.clone()).await?;
+                let bytes = content.len() as u64;
+                self.project.put(path.clone(), content, sha256.clone(), Author::Command);
+                FileCompleted { path, bytes, sha256, by: Author::Command }.into()
+            }
+            None if self.project.file(&path).is_some() => {
+                let gone = Event::from(FileDeleted { path, by: Author::Command });
+                let _ = self.project.fold(&gone);
+                gone
+            }
+            None => return Ok(()),
+        };
+        self.push(round, Some(step.clone()), event, None);
+        Ok(())
+    }
+
+    /// Notes what a file event means for the workspace, with the bytes as they are at this point of the stream.
+    fn note_file(&self, round: &mut Round, event: &Event) {
+        let now = |path: &ProjectPath| Act::Write((path.clone(), self.project.file(path).map(|f| f.content.clone())));
+        round.acts.extend(event.changed_paths().map(now));
+    }
+
+    /// Folds and steps an event, and all that follows from it, into the round.
+    fn push(&mut self, round: &mut Round, step: Option<StepRef>, event: Event, row: Option<RowChange>) {
+        let at = self.runtime.ports.world.now_ms();
+        let mut queue = VecDeque::from([(step, event)]);
+        round.rows.extend(row);
+        while let Some((step, event)) = queue.pop_front() {
+            if self.state.ended {
+                return;
+            }
+            let entry = NewEvent { at, step, event };
+            self.state.fold(&entry);
+            if let Event::StepState(_) = &entry.event {
+                let _ = self.project.fold(&entry.event);
+            }
+            if let Some(row) = projection::rows(&self.state, &entry) {
+                add_row(&mut round.rows, row);
+            }
+            let decision = engine::step(&self.runtime.limits, &self.state, &entry);
+            // What follows from an event stands right behind it.
+            for follows in decision.events.into_iter().rev() {
+                queue.push_front(follows);
+            }
+            round.acts.extend(decision.effects.into_iter().map(Act::Perform));
+            add_event(&mut round.events, entry, &self.runtime.limits);
+        }
+    }
+
+    /// Appends the round, publishes it, and performs what it decided.
+    async fn commit(&mut self, mut round: Round) -> Result<(), RuntimeError> {
+        if round.events.is_empty() && round.consumed.is_empty() {
+            return Ok(());
+        }
+        let first = self.end + 1;
+        let encoded: Vec<String> =
+            round.events.iter().map(|entry| serde_json::to_string(&entry.event).unwrap_or_default()).collect();
+        let frames: Vec<Frame> = (first..)
+            .zip(round.events.iter().zip(&encoded))
+            .map(|(seq, (entry, payload))| reader::committed(&self.head(seq, entry), &entry.event, payload))
+            .collect();
+        let append = Append {
+            claim: self.claim,
+            after: self.end,
+            events: std::mem::take(&mut round.events),
+            rows: std::mem::take(&mut round.rows),
+            consumed: std::mem::take(&mut round.consumed),
+            ends: self.state.ended,
+        };
+        self.end = self.runtime.ports.store.append(append).await?;
+        self.runtime.live.publish(&self.ring, frames);
+        self.runtime.ports.bus.send(Wake::Appended(self.claim.run_id));
+        if !self.state.ended {
+            self.perform(round.acts);
+        }
+        Ok(())
+    }
+
+    fn head(&self, seq: u64, entry: &NewEvent) -> Head {
+        let (step_id, attempt) = entry.step.clone().unzip();
+        Head { run_id: self.claim.run_id, seq, from_seq: None, at: entry.at, step_id, attempt }
+    }
+
+    fn perform(&mut self, acts: Vec<Act>) {
+        let mut writes = vec![];
+        for act in acts {
+            match act {
+                Act::Write(op) => writes.push(op),
+                Act::Perform(effect) => {
+                    if !writes.is_empty() {
+                        self.hands.write(std::mem::take(&mut writes));
+                    }
+                    self.perform_one(effect);
+                }
+            }
+        }
+        if !writes.is_empty() {
+            self.hands.write(writes);
+        }
+    }
+
+    fn perform_one(&mut self, effect: Effect) {
+        match effect {
+            Effect::StartStep { step, attempt, kind } => match kind {
+                StepKind::Turn => self.start_turn((step, attempt)),
+                StepKind::Check => self.check((step, attempt)),
+                StepKind::Build => self.hands.build((step, attempt)),
+                StepKind::Publish => self.publish((step, attempt)),
+            },
+            Effect::StopTurn { step } => self.hands.stop_turn(&step),
+            Effect::PerformTool { call_id, step, input } => self.hands.tool(step, call_id, input),
+            Effect::SetTimer { token, due } => {
+                self.timers.insert(token, due);
+            }
+            Effect::StopAll => self.hands.stop_all(),
+        }
+    }
+
+    fn start_turn(&mut self, step: StepRef) {
+        self.turns.insert(step.0.clone(), Ingest::new(step.0.clone(), step.1));
+        let texts: HashMap<&str, &str> = self
+            .project
+            .files()
+            .values()
+            .filter_map(|f| Some((f.sha256.as_str(), std::str::from_utf8(&f.content).ok()?)))
+            .collect();
+        let material = Material {
+            limits: &self.runtime.limits,
+            state: &self.state,
+            history: &self.history,
+            files: &self.base,
+            text_of: &|sha256| texts.get(sha256).copied(),
+        };
+        match engine::prompt::compose(&material) {
+            Ok(prompt) => self.hands.turn(step, prompt),
+            Err(too_large) => {
+                let turn = self.state.count(StepKind::Turn);
+                let budget = Budget {
+                    stop: StopReason::ContextLimitExceeded,
+                    limit: "prompt_bytes".into(),
+                    used: too_large.bytes,
+                    value: self.runtime.limits.prompt_bytes,
+                };
+                let ended = TurnCompleted { turn, finish: Finish::Limit, done: false, bytes: 0, usage: None };
+                self.hands.tell(Report::Events(step, vec![budget.into(), ended.into()], None));
+            }
+        }
+    }
+
+    fn check(&mut self, step: StepRef) {
+        let read = |path: &str| {
+            let path = ProjectPath::parse(path).ok()?;
+            self.project.text(&path).map(str::to_owned)
+        };
+        let findings = engine::check::project(self.project.files().keys(), &read);
+        let (state, reason) = if findings.is_empty() {
+            (StepStatus::Completed, None)
+        } else {
+            (StepStatus::Failed, Some(findings.iter().map(|f| f.message.as_str()).collect::<Vec<_>>().join("\n")))
+        };
+        let ended = StepState { id: step.0.clone(), state, attempt: step.1, reason };
+        self.hands.tell(Report::Events(step, vec![ended.into()], None));
+    }
+
+    fn publish(&mut self, step: StepRef) {
+        let Some(session) = &self.state.session else { return };
+        let edition = Edition {
+            project: session.project_id,
+            run: self.claim.run_id,
+            files: self.project.files().iter().map(|(path, file)| (path.clone(), file.content.clone())).collect(),
+            output: self.state.build_output.clone().unwrap_or_default(),
+            summary: session.request.lines().next().unwrap_or_default().chars().take(120).collect(),
+        };
+        self.hands.publish(step, edition);
+    }
+}
+
+/// Returns when a run's inbox may hold something: at a wake-up, or at the poll that backs it up.
+async fn inbox_woken(wakes: &mut broadcast::Receiver<Wake>, run: contract::RunId, poll: Duration) {
+    let woken = async {
+        loop {
+            match wakes.recv().await {
+                Ok(Wake::Inbox(r)) if r == run => return,
+                Ok(_other) => {}
+                Err(broadcast::error::RecvError::Lagged(_)) => return,
+                Err(broadcast::error::RecvError::Closed) => std::future::pending::<()>().await,
+            }
+        }
+    };
+    tokio::select! {
+        () = woken => {}
+        () = tokio::time::sleep(poll) => {}
+    }
+}
+
+/// Adds an event to a batch, joined to the one before if both are pieces of one stream.
+fn add_event(events: &mut Vec<NewEvent>, entry: NewEvent, limits: &contract::Limits) {
+    let most = usize::try_from(limits.merged_delta_bytes).unwrap_or(usize::MAX);
+    match events.last_mut() {
+        Some(last) if last.step == entry.step => {
+            if let Some(event) = last.event.merge(entry.event, most) {
+                events.push(NewEvent { at: entry.at, step: entry.step, event });
+            }
+        }
+        Some(_) | None => events.push(entry),
+    }
+}
+
+fn add_row(rows: &mut Vec<RowChange>, row: RowChange) {
+    if let (Some(RowChange::AssistantText { text }), RowChange::AssistantText { text: more }) = (rows.last_mut(), &row)
+    {
+        text.push_str(more);
+    } else {
+        rows.push(row);
+    }
+}
+
+/// Earlier messages of the chat, oldest first.
+async fn history(
+    runtime: &Runtime,
+    session: &contract::event::Session,
+    claim: Claim,
+) -> Result<Vec<PromptMessage>, RuntimeError> {
+    let store = &runtime.ports.store;
+    let Some(project) = store.project(session.project_id).await? else { return Ok(vec![]) };
+    let Some(chat) = store.chat(project.user, session.chat_id).await? else { return Ok(vec![]) };
+    let earlier =
+        chat.messages.into_iter().take_while(|m| m.run_id != claim.run_id).filter(|m| !m.text.trim().is_empty());
+    let message = |m: contract::api::MessageView| PromptMessage {
+        speaker: match m.role {
+            contract::api::Role::User => Speaker::User,
+            contract::api::Role::Assistant => Speaker::Assistant,
+        },
+        text: m.text,
+    };
+    Ok(earlier.map(message).collect())
+}
+
+/// Ends a run whose log cannot be read: it fails with a reason instead of being tried for ever.
+pub(crate) async fn give_up(runtime: &Runtime, claim: Claim, error: &RuntimeError) -> Result<(), RuntimeError> {
+    let mut after = 0;
+    loop {
+        let page = runtime.ports.store.read_after(claim.run_id, after, 512).await?;
+        match page.last() {
+            Some(last) => after = last.head.seq,
+            None => break,
+        }
+    }
+    let at = runtime.ports.world.now_ms();
+    let failed = RunFailed {
+        code: "run_unreadable".into(),
+        message: error.to_string(),
+        action: "Send the message again. If it happens again, check the disk.".into(),
+    };
+    let entry = NewEvent { at, step: None, event: failed.into() };
+    let rows = projection::rows(&RunState::default(), &entry).into_iter().collect();
+    let append = Append { claim, after, events: vec![entry], rows, consumed: vec![], ends: true };
+    runtime.ports.store.append(append).await?;
+    runtime.ports.bus.send(Wake::Appended(claim.run_id));
+    Ok(())
+}
