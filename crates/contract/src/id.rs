@@ -180,7 +180,9 @@ mod tests {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
         let good = RunId::from_bits(7).to_string();
-        for bad in ["", "run_", &good[1..], &good.replace("run_", "chat_"), &good.replace('7', "u"), &format!("{good}0")] {
+        for bad in
+            ["", "run_", &good[1..], &good.replace("run_", "chat_"), &good.replace('7', "u"), &format!("{good}0")]
+        {
             assert!(bad.parse::<RunId>().is_err(), "{bad}");
         }
         assert!("run_80000000000000000000000000".parse::<RunId>().is_err(), "more than 128 bits");

@@ -68,30 +68,32 @@ impl ProjectPath {
         if text.starts_with(['/', '\\']) || drive {
             return Err(PathProblem::Absolute);
         }
-        // `..\` is a way out too, on a system that this one does not run on.
-        if text.split(['/', '\\']).any(|name| name == "..") {
-            return Err(PathProblem::Parent);
-        }
-        if text.contains('\\') {
-            return Err(PathProblem::Backslash);
-        }
-        if text.contains(char::is_control) {
-            return Err(PathProblem::Control);
-        }
+        let mut form = Ok(());
         let mut path = String::with_capacity(text.len());
-        for name in text.split('/').filter(|name| *name != ".") {
-            if name.len() > MAX_NAME_BYTES {
-                return Err(PathProblem::TooLong);
-            }
-            // The trailing slash of `./` names nothing; elsewhere an empty name is a slip.
-            if name.is_empty() {
-                return Err(if path.is_empty() { PathProblem::Empty } else { PathProblem::EmptySegment });
+        for name in text.split('/') {
+            match name {
+                ".." => return Err(PathProblem::Parent),
+                "." => continue,
+                // The trailing slash of `./` names nothing; elsewhere an empty name is a slip.
+                "" if path.is_empty() => form = form.and(Err(PathProblem::Empty)),
+                "" => form = form.and(Err(PathProblem::EmptySegment)),
+                _ if name.len() > MAX_NAME_BYTES => form = form.and(Err(PathProblem::TooLong)),
+                _ => {}
             }
             if !path.is_empty() {
                 path.push('/');
             }
             path.push_str(name);
         }
+        if text.contains('\\') {
+            // `..\` is a way out too, on a system that this one does not run on.
+            let parent = text.split(['/', '\\']).any(|name| name == "..");
+            return Err(if parent { PathProblem::Parent } else { PathProblem::Backslash });
+        }
+        if text.bytes().any(|b| b.is_ascii_control()) || (!text.is_ascii() && text.contains(char::is_control)) {
+            return Err(PathProblem::Control);
+        }
+        form?;
         if path.is_empty() { Err(PathProblem::Empty) } else { Ok(Self(path)) }
     }
 
@@ -203,9 +205,13 @@ mod tests {
 
     #[test]
     fn an_extension_is_what_follows_the_last_dot_of_the_name() {
-        for (path, expected) in
-            [("a/b.test.TSX", Some("TSX")), (".gitignore", None), ("a.b/c", None), ("x.", None), ("README.md", Some("md"))]
-        {
+        for (path, expected) in [
+            ("a/b.test.TSX", Some("TSX")),
+            (".gitignore", None),
+            ("a.b/c", None),
+            ("x.", None),
+            ("README.md", Some("md")),
+        ] {
             assert_eq!(ProjectPath::parse(path).unwrap().extension(), expected, "{path}");
         }
     }

@@ -34,7 +34,7 @@ use crate::id::{RunId, StepId, StreamId};
 pub const EVENT_VERSION: u16 = 1;
 
 macro_rules! events {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:tt,)*) => {
         /// Everything that can happen to a run, told apart by `type` (contracts.md § 1).
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
         #[serde(tag = "type")]
@@ -279,10 +279,18 @@ mod tests {
         let payload = serde_json::to_string(&event).unwrap();
         let run = RunId::from_bits(99);
         for (from_seq, step) in [(None, None), (Some(3), Some(StepId::new("turn-1")))] {
-            let head = Head { run_id: run, seq: 4, from_seq, at: 5, step_id: step.clone(), attempt: step.as_ref().map(|_| 2) };
+            let head =
+                Head { run_id: run, seq: 4, from_seq, at: 5, step_id: step.clone(), attempt: step.as_ref().map(|_| 2) };
             let whole = Envelope {
-                v: EVENT_VERSION, stream_id: run, run_id: run, seq: 4, from_seq, at: 5,
-                step_id: head.step_id.clone(), attempt: head.attempt, event: event.clone(),
+                v: EVENT_VERSION,
+                stream_id: run,
+                run_id: run,
+                seq: 4,
+                from_seq,
+                at: 5,
+                step_id: head.step_id.clone(),
+                attempt: head.attempt,
+                event: event.clone(),
             };
             assert_eq!(head.encode(&payload), serde_json::to_string(&whole).unwrap());
         }

@@ -4,14 +4,17 @@
 use super::element::Element;
 use super::frame::{ErrorCode, Fault, Frame};
 use super::tag::Attributes;
-use super::{edit, install};
+use super::{edit, install, utf8};
 use crate::path::{PathProblem, ProjectPath};
 
 /// What an opening tag begins.
 #[derive(Debug)]
 pub(super) enum Opened {
     Thinking,
-    Sandbox { project: Option<String>, base: Option<String> },
+    Sandbox {
+        project: Option<String>,
+        base: Option<String>,
+    },
     File(ProjectPath),
     /// The body is held until its end.
     Body(Held),
@@ -39,13 +42,11 @@ impl Held {
     /// The frame that the body asks for.
     pub(super) fn act(self, body: &[u8]) -> Result<Frame<'static>, Fault> {
         let element = self.element();
-        let body = String::from_utf8_lossy(body);
+        let body = utf8::text(body);
         match self {
             Self::Edit(path) => match edit::parse(&body) {
                 Ok(blocks) => Ok(Frame::Edit { path, blocks }),
-                Err(why) => {
-                    Err(Fault { path: Some(path.into()), ..Fault::new(element, ErrorCode::BadEdit, why) })
-                }
+                Err(why) => Err(Fault { path: Some(path.into()), ..Fault::new(element, ErrorCode::BadEdit, why) }),
             },
             Self::Install => match install::parse(&body) {
                 Ok(install) => Ok(Frame::Install { packages: install.packages, framework: install.framework }),
@@ -63,7 +64,8 @@ impl Held {
 /// A skill's body without a wrapping fence; an empty one asks for nothing special.
 fn json(body: &str) -> &str {
     let body = body.trim();
-    let bare = body.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
+    let bare =
+        body.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
     match bare.map_or(body, |(_info, inside)| inside.trim()) {
         "" => "{}",
         text => text,
@@ -82,9 +84,7 @@ pub(super) fn open(element: Element, attributes: Attributes<'_>) -> Result<Opene
         Element::Skill => Opened::Body(Held::Skill(tag.required("name")?)),
         Element::Delete => Opened::Acts(Frame::Delete { path: tag.path("path")? }),
         Element::Rename => Opened::Acts(Frame::Rename { from: tag.path("from")?, to: tag.path("to")? }),
-        Element::Command => {
-            Opened::Acts(Frame::Command { command: tag.required("command")?, args: tag.arguments()? })
-        }
+        Element::Command => Opened::Acts(Frame::Command { command: tag.required("command")?, args: tag.arguments()? }),
         Element::WebSearch => {
             Opened::Acts(Frame::WebSearch { query: tag.required("query")?, max_results: tag.max_results()? })
         }
@@ -114,7 +114,9 @@ impl Tag<'_> {
 
     fn required(&self, name: &str) -> Result<String, Fault> {
         let value = self.optional(name).filter(|value| !value.trim().is_empty());
-        value.ok_or_else(|| self.fault(ErrorCode::MissingAttribute, format!("the attribute `{name}` is missing or empty")))
+        value.ok_or_else(|| {
+            self.fault(ErrorCode::MissingAttribute, format!("the attribute `{name}` is missing or empty"))
+        })
     }
 
     fn path(&self, name: &str) -> Result<ProjectPath, Fault> {

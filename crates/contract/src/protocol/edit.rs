@@ -77,14 +77,22 @@ mod tests {
     fn blocks_keep_their_lines_and_a_bad_body_says_why() {
         let table: &[(&str, Result<&[(&str, &str)], &str>)] = &[
             ("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", Ok(&[("a", "b")])),
-            ("\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n\n<<<<<<< SEARCH\nc\n\n=======\n>>>>>>> REPLACE\n",
-                Ok(&[("a", "b"), ("c\n", "")])),
+            (
+                "\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n\n<<<<<<< SEARCH\nc\n\n=======\n>>>>>>> REPLACE\n",
+                Ok(&[("a", "b"), ("c\n", "")]),
+            ),
             ("<<<<<<< SEARCH\r\na\r\n b\r\n=======\r\nc\r\n>>>>>>> REPLACE\r\n", Ok(&[("a\r\n b", "c")])),
             ("```diff\n  <<<<<<< search  \n\ta \n  =======\n\tb\n  >>>>>>> Replace\n```", Ok(&[("\ta ", "\tb")])),
-            ("<<<<<<< SEARCH\na ======= b\n=======\n=======\n====\n>>>>>>> REPLACE", Ok(&[("a ======= b", "=======\n====")])),
+            (
+                "<<<<<<< SEARCH\na ======= b\n=======\n=======\n====\n>>>>>>> REPLACE",
+                Ok(&[("a ======= b", "=======\n====")]),
+            ),
             ("", Err("there is no SEARCH/REPLACE block")),
             ("a\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", Err("text stands outside a SEARCH/REPLACE block")),
-            ("<<<<<<< SEARCH\n=======\nb\n>>>>>>> REPLACE", Err("a block has nothing to search; write a whole <file> instead")),
+            (
+                "<<<<<<< SEARCH\n=======\nb\n>>>>>>> REPLACE",
+                Err("a block has nothing to search; write a whole <file> instead"),
+            ),
             ("<<<<<<< SEARCH\na\n>>>>>>> REPLACE", Err("a block has no ======= line")),
             ("<<<<<<< SEARCH\na\n", Err("a block has no ======= line")),
             ("<<<<<<< SEARCH\na\n=======\nb\n<<<<<<< SEARCH\n", Err("a block has no >>>>>>> REPLACE line")),
@@ -92,9 +100,8 @@ mod tests {
         ];
         for (body, expected) in table {
             let got = parse(body);
-            let pairs: Result<Vec<_>, _> = got.as_ref().map(|blocks| {
-                blocks.iter().map(|b| (b.search.as_str(), b.replace.as_str())).collect()
-            });
+            let pairs: Result<Vec<_>, _> =
+                got.as_ref().map(|blocks| blocks.iter().map(|b| (b.search.as_str(), b.replace.as_str())).collect());
             assert_eq!(pairs.as_deref().map_err(|e| **e), *expected, "{body:?}");
         }
     }

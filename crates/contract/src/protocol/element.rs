@@ -34,22 +34,36 @@ pub enum Element {
     Done,
 }
 
-const NAMES: [(&str, Element); 13] = [
-    ("thinking", Element::Thinking),
-    ("think", Element::Thinking),
-    ("sandbox", Element::Sandbox),
-    ("file", Element::File),
-    ("edit", Element::Edit),
-    ("delete", Element::Delete),
-    ("rename", Element::Rename),
-    ("install", Element::Install),
-    ("command", Element::Command),
-    ("web_search", Element::WebSearch),
-    ("url_scrape", Element::UrlScrape),
-    ("skill", Element::Skill),
-    ("done", Element::Done),
-];
-const PREFIXES: [&str; 2] = ["baton_", "edward_"];
+macro_rules! names {
+    ($($name:literal = $element:ident,)*) => {
+        const NAMES: &[&[u8]] = &[$($name),*];
+
+        fn named(name: &[u8]) -> Option<Element> {
+            match name {
+                $($name => Some(Element::$element),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+names! {
+    b"thinking" = Thinking,
+    b"think" = Thinking,
+    b"sandbox" = Sandbox,
+    b"file" = File,
+    b"edit" = Edit,
+    b"delete" = Delete,
+    b"rename" = Rename,
+    b"install" = Install,
+    b"command" = Command,
+    b"web_search" = WebSearch,
+    b"url_scrape" = UrlScrape,
+    b"skill" = Skill,
+    b"done" = Done,
+}
+
+const PREFIXES: [&[u8]; 2] = [b"baton_", b"edward_"];
 /// `edward_web_search` and its like.
 const MAX_NAME_BYTES: usize = 17;
 
@@ -67,6 +81,22 @@ impl Element {
         matches!(self, Self::File | Self::Edit)
     }
 
+    /// Whether a name of an element that holds text can begin so, prefixes included.
+    pub(super) fn may_begin_with(self, initial: u8) -> bool {
+        let own = match self {
+            Self::File => b'f',
+            Self::Install => b'i',
+            Self::Edit => b'e',
+            Self::Skill | Self::Sandbox => b's',
+            Self::Thinking => b't',
+            Self::Delete | Self::Rename | Self::Command | Self::WebSearch | Self::UrlScrape | Self::Done => {
+                return true;
+            }
+        };
+        let initial = initial.to_ascii_lowercase();
+        initial == own || PREFIXES.iter().any(|prefix| prefix.first() == Some(&initial))
+    }
+
     /// The attributes without which it cannot act.
     pub(super) fn needs(self) -> &'static [&'static str] {
         match self {
@@ -78,15 +108,6 @@ impl Element {
             Self::Skill => &["name"],
             Self::Thinking | Self::Sandbox | Self::Install | Self::Done => &[],
         }
-    }
-
-    fn named(name: &[u8]) -> Option<Self> {
-        let bare = PREFIXES.iter().find_map(|prefix| {
-            let (head, rest) = name.split_at_checked(prefix.len())?;
-            head.eq_ignore_ascii_case(prefix.as_bytes()).then_some(rest)
-        });
-        let bare = bare.unwrap_or(name);
-        NAMES.iter().find_map(|(known, element)| bare.eq_ignore_ascii_case(known.as_bytes()).then_some(*element))
     }
 }
 
@@ -103,30 +124,31 @@ pub(super) struct Lead {
 pub(super) fn lead(s: &[u8], at_end: bool) -> Look<Lead> {
     let closing = s.get(1) == Some(&b'/');
     let before = 1 + usize::from(closing);
-    let name = s.get(before..).unwrap_or_default();
-    let name = &name[..name.len().min(MAX_NAME_BYTES + 1)];
-    match name.iter().position(|b| matches!(b, b'/' | b'>') || b.is_ascii_whitespace()) {
-        Some(len) => match Element::named(&name[..len]) {
-            Some(element) => Look::Yes(Lead { element, closing, len: before + len }),
-            None => Look::No,
-        },
-        None if begins_a_name(name) => Look::more(at_end),
-        None => Look::No,
+    let mut lower = [0; MAX_NAME_BYTES];
+    let mut len = 0;
+    for byte in &s[before.min(s.len())..] {
+        if matches!(byte, b'/' | b'>') || byte.is_ascii_whitespace() {
+            return match named(without_prefix(&lower[..len])) {
+                Some(element) => Look::Yes(Lead { element, closing, len: before + len }),
+                None => Look::No,
+            };
+        }
+        match lower.get_mut(len) {
+            Some(slot) => *slot = byte.to_ascii_lowercase(),
+            None => return Look::No,
+        }
+        len += 1;
     }
+    if begins_a_name(&lower[..len]) { Look::more(at_end) } else { Look::No }
+}
+
+fn without_prefix(name: &[u8]) -> &[u8] {
+    PREFIXES.iter().find_map(|prefix| name.strip_prefix(*prefix)).unwrap_or(name)
 }
 
 fn begins_a_name(part: &[u8]) -> bool {
-    let begins = |whole: &str, part: &[u8]| {
-        whole.as_bytes().get(..part.len()).is_some_and(|head| head.eq_ignore_ascii_case(part))
-    };
-    let rest = PREFIXES.iter().find_map(|prefix| {
-        let (head, rest) = part.split_at_checked(prefix.len())?;
-        head.eq_ignore_ascii_case(prefix.as_bytes()).then_some(rest)
-    });
-    match rest {
-        Some(rest) => NAMES.iter().any(|(name, _)| begins(name, rest)),
-        None => PREFIXES.iter().any(|p| begins(p, part)) || NAMES.iter().any(|(name, _)| begins(name, part)),
-    }
+    let rest = without_prefix(part);
+    PREFIXES.iter().any(|prefix| prefix.starts_with(part)) || NAMES.iter().any(|name| name.starts_with(rest))
 }
 
 #[cfg(test)]
@@ -136,8 +158,9 @@ mod tests {
     #[test]
     fn the_longest_name_fits_its_window_and_every_beginning_of_a_name_waits() {
         for prefix in ["", "baton_", "EDWARD_"] {
-            for (name, element) in NAMES {
-                let name = format!("{prefix}{name}");
+            for name in NAMES {
+                let element = named(name).unwrap();
+                let name = format!("{prefix}{}", name.escape_ascii());
                 assert!(name.len() <= MAX_NAME_BYTES);
                 for cut in 0..=name.len() {
                     assert!(matches!(lead(format!("<{}", &name[..cut]).as_bytes(), false), Look::More), "{name} {cut}");
@@ -145,7 +168,9 @@ mod tests {
                 }
                 for end in [" ", "\n", "/", ">"] {
                     let found = lead(format!("<{name}{end}").as_bytes(), false);
-                    assert!(matches!(found, Look::Yes(l) if l.element == element && !l.closing && l.len == name.len() + 1));
+                    assert!(
+                        matches!(found, Look::Yes(l) if l.element == element && !l.closing && l.len == name.len() + 1)
+                    );
                 }
                 assert!(matches!(lead(format!("<{name}name>").as_bytes(), false), Look::No));
             }

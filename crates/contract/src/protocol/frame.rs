@@ -224,15 +224,26 @@ impl Fault {
             PathProblem::Backslash | PathProblem::Control | PathProblem::EmptySegment => ErrorCode::BadPath,
             PathProblem::TooLong => ErrorCode::PathTooLong,
         };
-        Self { path: Some(written.chars().take(SHOWN_CHARS).collect()), ..Self::new(element, code, problem.to_string()) }
+        Self {
+            path: Some(written.chars().take(SHOWN_CHARS).collect()),
+            ..Self::new(element, code, problem.to_string())
+        }
     }
 
     pub(super) fn bad_tag(element: Element) -> Self {
-        Self::new(element, ErrorCode::BadTag, "the tag cannot be read; close the quotes of each attribute, and end it with >")
+        Self::new(
+            element,
+            ErrorCode::BadTag,
+            "the tag cannot be read; close the quotes of each attribute, and end it with >",
+        )
     }
 
     pub(super) fn tag_too_long(element: Element) -> Self {
-        Self::new(element, ErrorCode::TagTooLong, "the tag is longer than 64 KB; close its quotes, and put long text into a file")
+        Self::new(
+            element,
+            ErrorCode::TagTooLong,
+            "the tag is longer than 64 KB; close its quotes, and put long text into a file",
+        )
     }
 
     pub(super) fn body_too_long(element: Element) -> Self {
@@ -240,7 +251,11 @@ impl Fault {
     }
 
     pub(super) fn incomplete(element: Element) -> Self {
-        Self::new(element, ErrorCode::IncompleteElement, "the response ended before this element did; nothing was done for it, send it again")
+        Self::new(
+            element,
+            ErrorCode::IncompleteElement,
+            "the response ended before this element did; nothing was done for it, send it again",
+        )
     }
 
     pub(super) fn missing_block(written: &str) -> Self {

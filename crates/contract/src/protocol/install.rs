@@ -80,7 +80,8 @@ fn is_version(version: &str) -> bool {
     (1..=MAX_VERSION_BYTES).contains(&version.len())
         && !version.starts_with('-')
         && version.bytes().all(|b| {
-            b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'+' | b'^' | b'~' | b'*' | b'<' | b'>' | b'=' | b'|')
+            b.is_ascii_alphanumeric()
+                || matches!(b, b'.' | b'-' | b'+' | b'^' | b'~' | b'*' | b'<' | b'>' | b'=' | b'|')
         })
 }
 
@@ -91,12 +92,21 @@ mod tests {
     #[test]
     fn packages_come_as_commas_or_lists_and_only_names_of_packages_pass() {
         let table: &[(&str, Option<(&[&str], Option<&str>)>)] = &[
-            ("framework: vite-react\npackages: zustand, @tanstack/react-query@^5.90.0", Some((&["zustand", "@tanstack/react-query@^5.90.0"], Some("vite-react")))),
-            ("\r\n  Packages:\r\n  - react@19\r\n  * \"date-fns\"\r\n  - '@dnd-kit/core'\r\n", Some((&["react@19", "date-fns", "@dnd-kit/core"], None))),
+            (
+                "framework: vite-react\npackages: zustand, @tanstack/react-query@^5.90.0",
+                Some((&["zustand", "@tanstack/react-query@^5.90.0"], Some("vite-react"))),
+            ),
+            (
+                "\r\n  Packages:\r\n  - react@19\r\n  * \"date-fns\"\r\n  - '@dnd-kit/core'\r\n",
+                Some((&["react@19", "date-fns", "@dnd-kit/core"], None)),
+            ),
             ("zustand", Some((&["zustand"], None))),
             ("a,b,\nc", Some((&["a", "b", "c"], None))),
             ("packages: [\"a\", \"b@>=1.2.0\"]", Some((&["a", "b@>=1.2.0"], None))),
-            ("```\npackages: JSONStream@latest, is.odd, socket.io\n```", Some((&["JSONStream@latest", "is.odd", "socket.io"], None))),
+            (
+                "```\npackages: JSONStream@latest, is.odd, socket.io\n```",
+                Some((&["JSONStream@latest", "is.odd", "socket.io"], None)),
+            ),
             ("framework: nextjs\npackages:", Some((&[], Some("nextjs")))),
             ("", None),
             ("packages:\nframework:", None),

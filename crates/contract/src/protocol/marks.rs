@@ -1,7 +1,7 @@
 //! Where content ends: for each place that a parser can stand in, which bytes may begin something, and what does. Nothing here changes
 //! the parser; the answers depend on the bytes alone.
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr_iter, memchr2};
 
 use super::Dialect;
 use super::element::{Element, Lead, lead};
@@ -30,14 +30,20 @@ pub(super) enum Seen {
 }
 
 impl Parser {
-    /// The next byte that may begin something here.
-    pub(super) fn candidate(&self, s: &[u8]) -> Option<usize> {
-        match (&self.place, self.dialect) {
-            (Place::Text | Place::Thinking, Dialect::Fenced) => memchr2(b'<', b'[', s),
-            (Place::File(Until::Wrapped(fence)), _) => memchr2(b'<', fence.mark, s),
-            (Place::File(Until::Block(fence)) | Place::Skipped(Until::Block(fence)), _) => memchr(fence.mark, s),
-            (Place::Text | Place::Thinking | Place::File(_) | Place::Body(_) | Place::Skipped(_), _) => memchr(b'<', s),
-        }
+    /// The next byte from `from` on that may begin something here.
+    pub(super) fn candidate(&self, s: &[u8], from: usize) -> Option<usize> {
+        let rest = &s[from..];
+        let found = match (&self.place, self.dialect) {
+            (Place::Text | Place::Thinking, Dialect::Fenced) => memchr2(b'<', b'[', rest),
+            (Place::Text | Place::Thinking, Dialect::Tags) => memchr(b'<', rest),
+            (Place::File(Until::Wrapped(fence)), _) => memchr2(b'<', fence.mark, rest),
+            (Place::File(Until::Block(fence)) | Place::Skipped(Until::Block(fence)), _) => memchr(fence.mark, rest),
+            // Only a closing tag matters; most `<` in code are settled here.
+            (Place::File(_) | Place::Body(_) | Place::Skipped(_), _) => {
+                memchr_iter(b'<', rest).find(|i| rest.get(i + 1).is_none_or(|next| *next == b'/'))
+            }
+        };
+        found.map(|i| from + i)
     }
 
     /// What stands at `i`. Content before it begins at `at`.
@@ -90,14 +96,14 @@ impl Parser {
     }
 
     fn look_closing(&self, s: &[u8], at: usize, i: usize, until: Until, at_end: bool) -> Seen {
-        // Most `<` in code are settled here.
-        if s.get(i + 1).is_some_and(|b| *b != b'/') {
-            return Seen::Content;
-        }
         let element = match until {
             Until::Closing(element) => element,
             Until::Wrapped(_) | Until::Block(_) => Element::File,
         };
+        // Most closing tags in code are settled here.
+        if s.get(i + 2).is_some_and(|initial| !element.may_begin_with(*initial)) {
+            return Seen::Content;
+        }
         let first = element.holds_code() && self.line_at(s, at, i) != Line::Used;
         let end = look::ends_body(&s[i..], element, first, at_end);
         seen(end, i, before_line_break(s, at, i), |len| (len, Mark::End))

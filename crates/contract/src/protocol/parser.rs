@@ -205,7 +205,7 @@ impl Parser {
     /// Reads content up to the next mark, or to the end of what is known.
     fn read_content(&mut self, s: &[u8], at: usize, at_end: bool, sink: &mut impl FnMut(Frame<'_>)) -> Step {
         let mut from = at;
-        while let Some(i) = self.candidate(&s[from..]).map(|i| from + i) {
+        while let Some(i) = self.candidate(s, from) {
             match self.look(s, at, i, at_end) {
                 Seen::Content => from = i + 1,
                 Seen::Unclear(start) => return Step::Wait(self.release(s, at, start, false, sink)),
@@ -243,7 +243,7 @@ impl Parser {
             Mark::Closing(_) => {}
             Mark::Header(header) => {
                 let first = end - header.len;
-                let written = String::from_utf8_lossy(&s[first + header.path.0..first + header.path.1]);
+                let written = utf8::text(&s[first + header.path.0..first + header.path.1]);
                 let Some(fence) = header.fence else {
                     self.release(s, at, end, true, sink);
                     sink(Frame::Error(Fault::missing_block(&written)));
@@ -300,7 +300,7 @@ impl Parser {
         match tag.scan.advance(&s[unread..most]) {
             Progress::Ends(len) => {
                 let end = unread + len;
-                let inside = String::from_utf8_lossy(&s[first + tag.lead.len..end - 1]);
+                let inside = utf8::text(&s[first + tag.lead.len..end - 1]);
                 let attributes = Attributes::new(&inside);
                 let fits = || {
                     let needs = tag.lead.element.needs();

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use memchr::{memchr, memchr2};
+
 /// Where in a tag the next byte stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spot {
@@ -50,20 +52,23 @@ impl Scan {
 
     /// Reads on.
     pub(super) fn advance(&mut self, piece: &[u8]) -> Progress {
-        for (i, byte) in piece.iter().enumerate() {
+        let mut i = 0;
+        loop {
+            i += self.spot.plain(&piece[i..]);
+            let Some(byte) = piece.get(i).copied() else { return Progress::Inside };
             if matches!(self.spot, Spot::Between | Spot::BeforeValue | Spot::Backslash | Spot::Bare) {
                 match byte {
                     b'>' => return Progress::Ends(i + 1),
                     b'<' => return Progress::Broken(i),
                     _ if byte.is_ascii_whitespace() => {}
-                    _ => self.slash = *byte == b'/',
+                    _ => self.slash = byte == b'/',
                 }
-                self.valued |= *byte == b'=';
+                self.valued |= byte == b'=';
                 self.stray_quote |= self.spot == Spot::Between && matches!(byte, b'"' | b'\'');
             }
-            self.spot = self.spot.after(*byte);
+            self.spot = self.spot.after(byte);
+            i += 1;
         }
-        Progress::Inside
     }
 
     /// Whether a slash stands before the `>`, once that has been found.
@@ -83,6 +88,14 @@ impl Scan {
 }
 
 impl Spot {
+    /// How many bytes at the beginning of `s` leave a quoted value as it is: no quote of its own, no backslash.
+    fn plain(self, s: &[u8]) -> usize {
+        match self {
+            Self::Quoted(quote, false) | Self::Escaped(quote, 0) => memchr2(quote, b'\\', s).unwrap_or(s.len()),
+            _ => 0,
+        }
+    }
+
     fn after(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::Between, b'=') => Self::BeforeValue,
@@ -131,6 +144,7 @@ impl<'a> Value<'a> {
     /// The value: exact, unless the quote that it stands in occurs in it behind a backslash; then its backslashes are taken as escapes.
     pub(super) fn text(self) -> Cow<'a, str> {
         match self.quote {
+            _ if !self.raw.contains('\\') => self.raw.into(),
             Quote::Double if self.raw.contains("\\\"") => unescape(self.raw, '"').into(),
             Quote::Single if self.raw.contains("\\'") => unescape(self.raw, '\'').into(),
             Quote::Escaped if self.raw.contains("\\\"") => unescape(&unescape(self.raw, '"'), '"').into(),
@@ -155,8 +169,7 @@ fn unescape(raw: &str, quote: char) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {
-        let escaped = c == '\\'
-            && chars.peek().is_some_and(|next| *next == quote || (*next == '\\' && quote == '"'));
+        let escaped = c == '\\' && chars.peek().is_some_and(|next| *next == quote || (*next == '\\' && quote == '"'));
         text.push(if escaped { chars.next().unwrap_or(c) } else { c });
     }
     text
@@ -174,39 +187,46 @@ impl<'a> Attributes<'a> {
 
     /// The first attribute with this name, in any letter case.
     pub(super) fn get(self, wanted: &str) -> Option<Value<'a>> {
-        let text = self.0;
-        let mut spot = Spot::Between;
-        // Where the latest word outside a value stands, and where the value began.
-        let (mut word, mut word_end, mut value) = (0, 0, 0);
-        let mut quote = Quote::None;
-        for (i, byte) in text.bytes().enumerate() {
-            let next = spot.after(byte);
-            match (spot, next) {
-                (Spot::Between, Spot::Between) if byte.is_ascii_whitespace() || byte == b'/' => {}
-                (Spot::Between, Spot::Between) => {
-                    if word_end < i {
-                        word = i;
-                    }
-                    word_end = i + 1;
-                }
-                (Spot::BeforeValue, Spot::Quoted(q, _)) => (value, quote) = (i + 1, Quote::new(q)),
-                (Spot::Backslash, Spot::Escaped(..)) => (value, quote) = (i + 1, Quote::Escaped),
-                (Spot::BeforeValue, Spot::Bare | Spot::Backslash) => (value, quote) = (i, Quote::None),
-                (Spot::Quoted(..) | Spot::Escaped(..) | Spot::Bare | Spot::Backslash, Spot::Between) => {
-                    if text[word..word_end].eq_ignore_ascii_case(wanted) {
-                        let end = if matches!(spot, Spot::Escaped(..)) { i - 1 } else { i };
-                        return Some(Value { raw: &text[value..end], quote });
-                    }
-                    (word, word_end) = (i + 1, i + 1);
-                }
-                _ => {}
+        let mut rest = self.0;
+        loop {
+            let (name, value, after) = attribute(rest)?;
+            if name.eq_ignore_ascii_case(wanted) {
+                return Some(value);
             }
-            spot = next;
+            rest = after;
         }
-        // A bare value may reach to the end of the tag; a slash there belongs to the tag.
-        let bare = matches!(spot, Spot::Bare | Spot::Backslash) && text[word..word_end].eq_ignore_ascii_case(wanted);
-        bare.then(|| Value { raw: text[value..].strip_suffix('/').unwrap_or(&text[value..]), quote: Quote::None })
     }
+}
+
+/// The first attribute with a value: its name, its value, what follows.
+fn attribute(text: &str) -> Option<(&str, Value<'_>, &str)> {
+    let bytes = text.as_bytes();
+    let equals = memchr(b'=', bytes)?;
+    let before = text[..equals].trim_ascii_end();
+    let name = before.rsplit(|c: char| c.is_ascii_whitespace() || c == '/').next().unwrap_or(before);
+    let (mut spot, mut quote) = (Spot::BeforeValue, Quote::None);
+    let mut i = equals + 1;
+    let mut from = i;
+    loop {
+        i += spot.plain(&bytes[i..]);
+        let Some(byte) = bytes.get(i).copied() else { break };
+        let next = spot.after(byte);
+        match (spot, next) {
+            (Spot::BeforeValue, Spot::Quoted(q, _)) => (from, quote) = (i + 1, Quote::new(q)),
+            (Spot::Backslash, Spot::Escaped(..)) => (from, quote) = (i + 1, Quote::Escaped),
+            (Spot::BeforeValue, Spot::Bare | Spot::Backslash) => from = i,
+            (_, Spot::Between) => {
+                let end = if quote == Quote::Escaped { i - 1 } else { i };
+                return Some((name, Value { raw: &text[from..end], quote }, &text[i + 1..]));
+            }
+            _ => {}
+        }
+        spot = next;
+        i += 1;
+    }
+    // A bare value may reach to the end of the tag; a slash there belongs to the tag.
+    let raw = text[from..].strip_suffix('/').unwrap_or(&text[from..]);
+    matches!(spot, Spot::Bare | Spot::Backslash).then_some((name, Value { raw, quote: Quote::None }, ""))
 }
 
 #[cfg(test)]
@@ -243,9 +263,13 @@ mod tests {
 
     #[test]
     fn a_quote_where_no_value_begins_is_noticed() {
-        for (inside, well) in
-            [(" a='1' b=\"'\">", true), (" a='1'' >", false), (" it's>", false), (" a=\"ls' b='[\"x\"]'>", false), (" a=x'y>", true)]
-        {
+        for (inside, well) in [
+            (" a='1' b=\"'\">", true),
+            (" a='1'' >", false),
+            (" it's>", false),
+            (" a=\"ls' b='[\"x\"]'>", false),
+            (" a=x'y>", true),
+        ] {
             let mut scan = Scan::new();
             scan.advance(inside.as_bytes());
             assert_eq!(scan.is_well_formed(), well, "{inside}");

@@ -1,5 +1,7 @@
 //! Bytes to text, whatever the chunking: a character that is not whole yet is left for later, a broken one becomes U+FFFD.
 
+use std::borrow::Cow;
+
 /// Emits `bytes` as text and returns how many were used. With `whole` all are: nothing that follows can complete the last character.
 /// Without, the beginning of a character at the end is left.
 pub(super) fn decode<'a>(bytes: &'a [u8], whole: bool, mut emit: impl FnMut(&'a str)) -> usize {
@@ -22,6 +24,12 @@ pub(super) fn decode<'a>(bytes: &'a [u8], whole: bool, mut emit: impl FnMut(&'a 
         }
     }
     used
+}
+
+/// Bytes that are whole as text.
+pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
+    // Checks eight bytes at a time where the lossy conversion goes byte by byte.
+    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// How many bytes at the end may be the beginning of a character.
