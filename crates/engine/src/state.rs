@@ -94,6 +94,9 @@ pub struct Turn {
     pub done: bool,
     /// How the stream ended, once it has.
     pub finish: Option<Finish>,
+    /// Whether files had changed since the last build before it, or a command has changed some since: what becomes of
+    /// [`RunState::dirty`] when an abandoned attempt's own changes are put back.
+    pub dirty_without: bool,
     /// Why this turn was asked for, beyond what the results say: a nudge, or a failure to be mended.
     pub cause: Cause,
 }
@@ -213,7 +216,7 @@ impl RunState {
             }
             Event::TextDelta(delta) => self.say(entry, &delta.text),
             Event::FileCompleted(file) => {
-                self.dirty |= file.by != Author::Template;
+                self.changed(entry, file.by);
                 if file.by == Author::Model {
                     self.did(entry, Part::File { path: file.path.clone(), sha256: file.sha256.clone() });
                 }
@@ -223,7 +226,7 @@ impl RunState {
                 self.did(entry, Part::Edit { path: edit.path.clone(), blocks: edit.blocks.clone() });
             }
             Event::FileDeleted(gone) => {
-                self.dirty = true;
+                self.changed(entry, gone.by);
                 if gone.by == Author::Model {
                     self.did(entry, Part::Delete(gone.path.clone()));
                 }
@@ -295,20 +298,41 @@ impl RunState {
     }
 
     fn begin_turn(&mut self, step: &StepId, attempt: u32) {
-        let cause = match self.turns.iter().position(|t| t.step == *step) {
-            Some(at) => self.turns.remove(at).cause,
-            None => crate::outcome::cause_of_next_turn(self),
+        let (cause, dirty_without) = match self.turns.iter().position(|t| t.step == *step) {
+            Some(at) => {
+                let former = self.turns.remove(at);
+                (former.cause, former.dirty_without)
+            }
+            None => (crate::outcome::cause_of_next_turn(self), self.dirty),
         };
         if cause == Cause::Nudge {
             self.nudges += u32::from(attempt == 1);
         }
-        self.turns.push(Turn { step: step.clone(), attempt, parts: vec![], done: false, finish: None, cause });
+        self.turns.push(Turn { step: step.clone(), attempt, parts: vec![], done: false, finish: None, dirty_without, cause });
     }
 
     /// The turn that an event belongs to, unless a later attempt has taken its place.
     fn turn_of(&mut self, entry: &NewEvent) -> Option<&mut Turn> {
         let (step, attempt) = entry.step.as_ref()?;
         self.turns.iter_mut().find(|t| t.step == *step && t.attempt == *attempt)
+    }
+
+    fn changed(&mut self, entry: &NewEvent, by: Author) {
+        match by {
+            Author::Template => {}
+            Author::Model => self.dirty = true,
+            Author::Command => {
+                self.dirty = true;
+                if let Some(turn) = self.turn_of(entry) {
+                    turn.dirty_without = true;
+                }
+            }
+            Author::Restored => {
+                if let Some(dirty) = self.turn_of(entry).map(|turn| turn.dirty_without) {
+                    self.dirty = dirty;
+                }
+            }
+        }
     }
 
     fn did(&mut self, entry: &NewEvent, part: Part) {

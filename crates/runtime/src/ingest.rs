@@ -25,6 +25,8 @@ pub(crate) struct Ingest {
     file: Option<OpenFile>,
     /// Whether the model said that it is done.
     pub(crate) done: bool,
+    /// Whether a former attempt's changes are still to be put back.
+    pub(crate) stale: bool,
 }
 
 struct OpenFile {
@@ -36,7 +38,7 @@ struct OpenFile {
 impl Ingest {
     /// Begins an attempt.
     pub(crate) fn new(step: StepId, attempt: u32) -> Self {
-        Self { step, attempt, calls: 0, file: None, done: false }
+        Self { step, attempt, calls: 0, file: None, done: false, stale: attempt > 1 }
     }
 
     /// The events of a frame. The project is changed as the events say.

@@ -29,6 +29,8 @@ pub struct File {
 pub struct Project {
     files: BTreeMap<ProjectPath, File>,
     open: BTreeMap<ProjectPath, String>,
+    /// The files before the latest step, with what commands have changed since.
+    before: BTreeMap<ProjectPath, File>,
 }
 
 /// SHA-256 of bytes, in hexadecimal.
@@ -74,7 +76,19 @@ impl Project {
 
     /// Puts a file whose bytes are known.
     pub fn put(&mut self, path: ProjectPath, content: Bytes, sha256: String, by: Author) {
-        self.files.insert(path, File { content, sha256, by });
+        let file = File { content, sha256, by };
+        if by == Author::Command {
+            self.before.insert(path.clone(), file.clone());
+        }
+        self.files.insert(path, file);
+    }
+
+    /// What has to be put back so that the files are as the model believes them to be when a step is attempted again: what it
+    /// itself changed in the attempt that was given up. What commands changed stays, since their results are not made again.
+    pub fn undo(&self) -> Vec<(ProjectPath, Option<Bytes>)> {
+        let changed = self.before.iter().filter(|(path, file)| self.files.get(*path).map(|f| &f.sha256) != Some(&file.sha256));
+        let added = self.files.keys().filter(|path| !self.before.contains_key(*path));
+        changed.map(|(path, file)| (path.clone(), Some(file.content.clone()))).chain(added.map(|path| (path.clone(), None))).collect()
     }
 
     /// The text so far of a file that is being written.
@@ -95,7 +109,7 @@ impl Project {
             }
             Event::FileCompleted(done) => match (done.by, self.open.remove(&done.path)) {
                 (Author::Model, Some(text)) => self.put(done.path.clone(), text.into(), done.sha256.clone(), done.by),
-                (Author::Model | Author::Command | Author::Template, _) => {
+                (Author::Model | Author::Command | Author::Template | Author::Restored, _) => {
                     return Some((done.path.clone(), done.sha256.clone(), done.by));
                 }
             },
@@ -107,6 +121,9 @@ impl Project {
             }
             Event::FileDeleted(gone) => {
                 self.files.remove(&gone.path);
+                if gone.by == Author::Command {
+                    self.before.remove(&gone.path);
+                }
             }
             Event::FileRenamed(renamed) => {
                 if let Some(file) = self.files.remove(&renamed.from) {
@@ -114,7 +131,12 @@ impl Project {
                 }
             }
             // What a stream left open when its attempt ended is dropped: an incomplete file never replaces a good one.
-            Event::StepState(state) if state.state == StepStatus::Running => self.open.clear(),
+            Event::StepState(state) if state.state == StepStatus::Running => {
+                self.open.clear();
+                if state.attempt == 1 {
+                    self.before.clone_from(&self.files);
+                }
+            }
             Event::TurnCompleted(_) => self.open.clear(),
             Event::FileRejected(no) => {
                 self.open.retain(|path, _| path.as_str() != no.path);

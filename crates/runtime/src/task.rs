@@ -206,6 +206,9 @@ impl Task {
     async fn take(&mut self, round: &mut Round, report: Report) -> Result<(), RuntimeError> {
         match report {
             Report::Said(step, frames) if self.is_current(&step) => {
+                if self.turns.get_mut(&step.0).is_some_and(|t| std::mem::take(&mut t.stale)) {
+                    self.put_back(round, &step).await?;
+                }
                 for frame in frames {
                     let ingest =
                         self.turns.entry(step.0.clone()).or_insert_with(|| Ingest::new(step.0.clone(), step.1));
@@ -235,7 +238,7 @@ impl Task {
             }
             Report::Changed(step, changes) => {
                 for (path, content) in changes {
-                    self.changed_by_command(round, &step, path, content).await?;
+                    self.changed(round, &step, path, content, Author::Command).await?;
                 }
             }
             Report::Stopped(step) if self.is_current(&step) => {
@@ -252,6 +255,15 @@ impl Task {
         Ok(())
     }
 
+    /// The model begins to answer once more: it believes the files to be as they were before this turn, so they have to be. Not
+    /// sooner, so that what was written is kept if it never answers again.
+    async fn put_back(&mut self, round: &mut Round, step: &StepRef) -> Result<(), RuntimeError> {
+        for (path, content) in self.project.undo() {
+            self.changed(round, step, path, content, Author::Restored).await?;
+        }
+        Ok(())
+    }
+
     fn is_current(&self, step: &StepRef) -> bool {
         self.state.step(&step.0).is_some_and(|s| s.attempt == step.1 && s.status == StepStatus::Running)
     }
@@ -264,13 +276,15 @@ impl Task {
         !matches!(event, Event::ToolOutput(_)) && !self.is_current(step)
     }
 
-    /// A file that a command changed becomes part of the log, so that a lost workspace can be made again exactly.
-    async fn changed_by_command(
+    /// A file that something else than the model's words changed becomes part of the log, with its bytes in the object store: so a
+    /// lost workspace can be made again exactly.
+    async fn changed(
         &mut self,
         round: &mut Round,
         step: &StepRef,
         path: ProjectPath,
         content: Option<bytes::Bytes>,
+        by: Author,
     ) -> Result<(), RuntimeError> {
         let event = match content {
             Some(content) => {
@@ -279,16 +293,20 @@ impl Task {
                 }
                 let sha256 = self.runtime.ports.objects.put(content.clone()).await?;
                 let bytes = content.len() as u64;
-                self.project.put(path.clone(), content, sha256.clone(), Author::Command);
-                FileCompleted { path, bytes, sha256, by: Author::Command }.into()
+                self.project.put(path.clone(), content, sha256.clone(), by);
+                FileCompleted { path, bytes, sha256, by }.into()
             }
             None if self.project.file(&path).is_some() => {
-                let gone = Event::from(FileDeleted { path, by: Author::Command });
+                let gone = Event::from(FileDeleted { path, by });
                 let _ = self.project.fold(&gone);
                 gone
             }
             None => return Ok(()),
         };
+        if by == Author::Restored {
+            // A command's change is in the workspace already.
+            self.note_file(round, &event);
+        }
         self.push(round, Some(step.clone()), event, None);
         Ok(())
     }

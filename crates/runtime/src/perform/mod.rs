@@ -128,10 +128,18 @@ impl Hands {
 
     /// Stops everything and waits until nothing is left.
     pub(crate) async fn close(self) {
+        let tracker = self.tracker.clone();
+        drop(self);
+        tracker.close();
+        tracker.wait().await;
+    }
+}
+
+impl Drop for Hands {
+    /// Also when a run's task breaks down: nothing that it started outlives it for long.
+    fn drop(&mut self) {
         self.all.cancel();
         self.jobs.close();
-        self.tracker.close();
-        self.tracker.wait().await;
     }
 }
 
