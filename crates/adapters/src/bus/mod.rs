@@ -1,0 +1,5 @@
+//! Wake-ups. One adapter per carrier.
+
+pub mod local;
+
+pub use local::LocalBus;

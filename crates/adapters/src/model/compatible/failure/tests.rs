@@ -1,0 +1,137 @@
+//! Errors as real servers word them, and what of their words may be shown.
+
+use ModelErrorKind::{Auth, BadRequest, ContentFilter, Context, Overload, Protocol, Quota, Rate};
+use proptest::prelude::*;
+
+use super::*;
+
+/// Status (0: within a stream), body, kind.
+const ERRORS: &[(u16, &str, ModelErrorKind)] = &[
+    (
+        401,
+        r#"{"error":{"message":"Incorrect API key provided: sk-x.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#,
+        Auth,
+    ),
+    (403, r#"{"error":{"message":"Country not supported","code":"unsupported_country_region_territory"}}"#, Auth),
+    (
+        403,
+        r#"{"error":{"code":403,"message":"Your input was flagged","metadata":{"reasons":["violence"]}}}"#,
+        ContentFilter,
+    ),
+    (
+        429,
+        r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+        Quota,
+    ),
+    (402, r#"{"error":{"message":"Insufficient credits","code":402}}"#, Quota),
+    (429, r#"{"error":{"message":"Rate limit reached","type":"tokens","code":"rate_limit_exceeded"}}"#, Rate),
+    (429, "", Rate),
+    (
+        400,
+        r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#,
+        Context,
+    ),
+    (
+        400,
+        r#"{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","code":400}"#,
+        Context,
+    ),
+    (
+        400,
+        r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#,
+        Context,
+    ),
+    (
+        400,
+        r#"{"error":"Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens"}"#,
+        Context,
+    ),
+    (413, "<html><h1>413 Request Entity Too Large</h1>", Context),
+    (400, r#"{"error":{"message":"The response was filtered","code":"content_filter"}}"#, ContentFilter),
+    (404, r#"{"error":{"message":"model \"llama9\" not found, try pulling it first","type":"api_error"}}"#, BadRequest),
+    (422, r#"{"detail":[{"loc":["body","model"],"msg":"field required","type":"value_error.missing"}]}"#, BadRequest),
+    (302, "", BadRequest),
+    (500, r#"{"error":{"message":"The server had an error","type":"server_error"}}"#, Overload),
+    (503, "no healthy upstream", Overload),
+    (529, r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, Overload),
+    (0, r#"{"error":{"code":"rate_limit_exceeded","message":"x"}}"#, Rate),
+    (0, r#"{"error":"something"}"#, Overload),
+    (700, "", Protocol),
+];
+
+#[test]
+fn errors_of_real_servers_are_told_apart() {
+    for &(status, body, kind) in ERRORS {
+        let error = refused(Refusal { status, body, ..Refusal::default() }, None);
+        assert_eq!(error.kind, kind, "{status} {body}");
+        assert!(
+            error.message.ends_with(|end: char| !end.is_whitespace()) && !error.message.contains('<'),
+            "{}",
+            error.message
+        );
+    }
+}
+
+#[test]
+fn a_message_says_what_the_server_said() {
+    let message = |status, body: &str| refused(Refusal { status, body, ..Refusal::default() }, None).message;
+    assert_eq!(message(429, ""), "The model's server gets too many requests (429).");
+    assert_eq!(
+        message(422, r#"{"detail":[{"msg":"field required"},{"msg":"x"}]}"#),
+        "The model's server does not accept the request (422). It said: field required; x"
+    );
+    assert_eq!(
+        message(0, r#"{"error":{"code":502,"message":"Provider returned error","metadata":{"raw":"a\n\tb"}}}"#),
+        "The model's server is overloaded or broken (502). It said: Provider returned error (a b)"
+    );
+    assert!(message(500, &"x".repeat(100_000)).chars().count() < ERROR_TEXT_CHARS + 100);
+}
+
+#[test]
+fn waiting_times_are_read_in_seconds_in_milliseconds_and_as_dates_of_the_servers_own_clock() {
+    let date = Some("Tue, 15 Nov 1994 08:12:31 GMT");
+    let table = [
+        (Some("2"), None, None, Some(2_000)),
+        (Some(" 0.5 "), None, None, Some(500)),
+        (Some("2"), Some("1500"), None, Some(1_500)),
+        (Some("Tue, 15 Nov 1994 08:12:41 GMT"), None, date, Some(10_000)),
+        (Some("Tue, 15 Nov 1994 08:00:00 GMT"), None, date, Some(0)),
+        (Some("Tue, 15 Nov 1994 08:12:41 GMT"), None, None, None),
+        (Some("-5"), None, None, Some(0)),
+        (Some("1e300"), None, None, Some(24 * 3_600_000)),
+        (Some("NaN"), None, None, None),
+        (Some("soon"), None, date, None),
+        (None, None, date, None),
+    ];
+    for (retry_after, retry_after_ms, date, expected) in table {
+        let refusal = Refusal { status: 429, retry_after, retry_after_ms, date, body: "" };
+        assert_eq!(refused(refusal, None).retry_after_ms, expected, "{retry_after:?}");
+    }
+}
+
+proptest! {
+    /// A hostile or careless server echoes the key, in any shape and place, with anything round it.
+    #[test]
+    fn no_message_holds_the_key(
+        key in "sk-[A-Za-z0-9/\"\\\\_-]{1,40}",
+        before in "\\PC{0,500}",
+        after in "\\PC{0,20}",
+        hidden in 0_usize..10,
+        shape in 0_usize..6,
+    ) {
+        let secret = Secret::new(&key).unwrap();
+        // The key with something invisible in it, which a careless display drops.
+        let echoed = if hidden < key.len() { format!("{}\u{1}{}", &key[..hidden], &key[hidden..]) } else { key.clone() };
+        let text = serde_json::Value::String(format!("{before}{echoed}{after}"));
+        let body = match shape {
+            0 => format!(r#"{{"error":{{"message":{text}}}}}"#),
+            1 => format!(r#"{{"error":{text}}}"#),
+            2 => format!(r#"{{"detail":[{{"msg":{text}}}]}}"#),
+            3 => format!(r#"{{"error":{{"message":"x","metadata":{{"raw":{text}}}}}}}"#),
+            4 => format!("{before}{echoed}{after}"),
+            _ => text.to_string(),
+        };
+        let message = refused(Refusal { status: 401, body: &body, ..Refusal::default() }, Some(&secret)).message;
+        prop_assert!(!message.contains(&key), "{message}");
+    }
+}

@@ -1,0 +1,70 @@
+//! The built-in demo model: the scripts of `/demo`, compiled into the program. It says that it is a demo wherever it is shown.
+
+use contract::event::{ModelRef, Provider};
+
+use super::compile::ScriptError;
+use super::model::ScriptedModel;
+use super::scripts::Scripts;
+
+/// The demo model's name.
+pub const DEMO_MODEL: &str = "demo";
+
+/// In the order in which they are tried: the starter answers whatever the others do not.
+const SOURCES: [(&str, &str); 3] = [
+    ("demo/todo.yaml", include_str!("../../../../../demo/todo.yaml")),
+    ("demo/kanban.yaml", include_str!("../../../../../demo/kanban.yaml")),
+    ("demo/starter.yaml", include_str!("../../../../../demo/starter.yaml")),
+];
+
+/// The demo's scripts.
+///
+/// # Errors
+/// None in a program that passed its tests.
+pub fn demo_scripts() -> Result<Scripts, ScriptError> {
+    Scripts::read(SOURCES)
+}
+
+/// The demo model, in process.
+///
+/// # Errors
+/// None in a program that passed its tests.
+pub fn demo_model() -> Result<ScriptedModel, ScriptError> {
+    Ok(ScriptedModel::new(demo_scripts()?, ModelRef { provider: Provider::Demo, name: DEMO_MODEL.to_owned() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use runtime::ports::model::{PromptMessage, Speaker};
+
+    use super::super::expect::Asked;
+    use super::super::plan::Outcome;
+    use super::*;
+
+    fn first_turn(request: &str) -> (String, Outcome) {
+        let text = format!("# Project files\n\n(no files yet)\n\n# Request\n\n````\n{request}\n````\n");
+        let messages = vec![
+            PromptMessage { speaker: Speaker::System, text: "instructions".into() },
+            PromptMessage { speaker: Speaker::User, text },
+        ];
+        let asked = Asked { model: DEMO_MODEL.into(), stream: true, include_usage: true, messages };
+        let answered = demo_scripts().unwrap().answer(&asked).unwrap();
+        (answered.script, answered.plan.outcome)
+    }
+
+    #[test]
+    fn every_sentence_gets_an_answer_from_the_script_that_it_is_about() {
+        let names: Vec<String> = demo_scripts().unwrap().names().map(str::to_owned).collect();
+        let table = [
+            ("Build me a to-do list", 0),
+            ("a todo app please", 0),
+            ("make a kanban board for my team", 1),
+            ("a weather dashboard for sailors", 2),
+            ("</script>\u{0}@@", 2),
+        ];
+        for (request, script) in table {
+            let (name, outcome) = first_turn(request);
+            assert_eq!(name, names[script], "{request}");
+            assert!(matches!(outcome, Outcome::Steps(steps) if steps.len() > 10), "{request}");
+        }
+    }
+}

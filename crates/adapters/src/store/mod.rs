@@ -1,0 +1,3 @@
+//! Where logs and rows are kept. One adapter per database; what they must have in common is `sim`'s conformance suite.
+
+pub mod sqlite;

@@ -1,0 +1,122 @@
+//! The log: appending under a fence, and reading it.
+
+use contract::event::Head;
+use contract::{ChatId, RunId, StepId, UserId};
+use runtime::ports::store::{Append, AppendError, Claim, RowChange, StoreError, StoredEvent};
+use rusqlite::{Connection, OptionalExtension, Result, params};
+
+use super::column::{bits, count, int, key, uint};
+use super::failure::{Failure, json};
+use super::{admit, rows};
+
+/// An event as a row, encoded outside of the transaction.
+pub(super) struct EventRow {
+    pub(super) at: u64,
+    pub(super) step: Option<(StepId, u32)>,
+    pub(super) kind: &'static str,
+    pub(super) payload: String,
+}
+
+/// An append with its events encoded.
+pub(super) struct Prepared {
+    claim: Claim,
+    after: u64,
+    events: Vec<EventRow>,
+    rows: Vec<RowChange>,
+    consumed: Vec<u64>,
+    ends: bool,
+}
+
+impl Prepared {
+    /// Encodes the events.
+    pub(super) fn new(append: Append) -> Result<Self, StoreError> {
+        let Append { claim, after, events, rows, consumed, ends } = append;
+        let encode = |new: runtime::ports::store::NewEvent| {
+            Ok(EventRow { at: new.at, step: new.step, kind: new.event.kind(), payload: json(&new.event)? })
+        };
+        let events = events.into_iter().map(encode).collect::<Result<_, StoreError>>()?;
+        Ok(Self { claim, after, events, rows, consumed, ends })
+    }
+
+    /// What it counts in a commit.
+    pub(super) fn weight(&self) -> usize {
+        self.events.len() + self.rows.len()
+    }
+}
+
+/// Appends, or refuses before anything has changed: the fence and the place in the log are the condition of the first update.
+pub(super) fn append(db: &Connection, append: &Prepared) -> Result<u64, Failure<AppendError>> {
+    let run = key(append.claim.run_id.bits());
+    let epoch = int(append.claim.epoch);
+    let end = int(append.after).saturating_add(count(append.events.len()));
+    let moved = db
+        .prepare_cached(
+            "UPDATE claims SET last_seq = ?4 WHERE run_id = ?1 AND epoch = ?2 AND worker IS NOT NULL AND last_seq = ?3",
+        )?
+        .execute(params![run, epoch, int(append.after), end])?;
+    if moved == 0 {
+        let at = db
+            .prepare_cached("SELECT last_seq FROM claims WHERE run_id = ?1 AND epoch = ?2 AND worker IS NOT NULL")?
+            .query_row(params![run, epoch], |row| uint(row, 0))
+            .optional()?;
+        return Err(Failure::Refused(match at {
+            Some(at) => AppendError::Conflict { at },
+            None => AppendError::Fenced,
+        }));
+    }
+    for (seq, event) in (int(append.after) + 1..).zip(&append.events) {
+        insert_event(db, run, seq, event)?;
+    }
+    for change in &append.rows {
+        rows::change(db, append.claim.run_id, end, change)?;
+    }
+    for number in &append.consumed {
+        db.prepare_cached("DELETE FROM inbox WHERE id = ?1 AND run_id = ?2")?.execute(params![int(*number), run])?;
+    }
+    if append.ends {
+        finish(db, append.claim.run_id, end)?;
+    }
+    Ok(u64::try_from(end).unwrap_or(0))
+}
+
+/// Puts one event at its place.
+pub(super) fn insert_event(db: &Connection, run: [u8; 16], seq: i64, event: &EventRow) -> Result<()> {
+    let (step, attempt) = event.step.as_ref().map(|(step, attempt)| (step.as_str(), *attempt)).unzip();
+    db.prepare_cached(
+        "INSERT INTO events (run_id, seq, at, step_id, attempt, kind, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![run, seq, int(event.at), step, attempt, event.kind, event.payload])?;
+    Ok(())
+}
+
+/// The run has ended: its answer is made whole, its claim and inbox go, and it counts no longer.
+fn finish(db: &Connection, run: RunId, end: i64) -> Result<()> {
+    let id = [key(run.bits())];
+    rows::close_prose(db, run)?;
+    db.prepare_cached("UPDATE runs SET last_seq = ?2 WHERE id = ?1")?.execute(params![id[0], end])?;
+    db.prepare_cached("DELETE FROM claims WHERE run_id = ?1")?.execute(id)?;
+    db.prepare_cached("DELETE FROM inbox WHERE run_id = ?1")?.execute(id)?;
+    let (chat, user) = db
+        .prepare_cached("SELECT chat_id, user_id FROM runs WHERE id = ?1")?
+        .query_row(id, |row| Ok((ChatId::from_bits(bits(row, 0)?), UserId::from_bits(bits(row, 1)?))))?;
+    admit::uncount(db, chat, user)
+}
+
+/// Events of a run after a place, in order.
+pub(super) fn read_after(db: &Connection, run: RunId, after: u64, most: usize) -> Result<Vec<StoredEvent>> {
+    db.prepare_cached(
+        "SELECT seq, at, step_id, attempt, kind, payload FROM events WHERE run_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+    )?
+    .query_map(params![key(run.bits()), int(after), count(most)], |row| {
+        let head = Head {
+            run_id: run,
+            seq: uint(row, 0)?,
+            from_seq: None,
+            at: uint(row, 1)?,
+            step_id: row.get::<_, Option<String>>(2)?.map(StepId::new),
+            attempt: row.get(3)?,
+        };
+        Ok(StoredEvent { head, kind: row.get(4)?, payload: row.get::<_, String>(5)?.into() })
+    })?
+    .collect()
+}

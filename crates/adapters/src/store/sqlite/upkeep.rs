@@ -1,0 +1,91 @@
+//! Looking after the database: is it whole, and a copy of it while it is in use.
+#![expect(clippy::disallowed_methods, reason = "SQLite blocks; owns the backup's files")]
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use runtime::ports::store::{StoreError, StoreFault};
+use rusqlite::{Connection, Result};
+
+use super::failure::store_error;
+use super::{Options, Sqlite, open};
+
+/// Faults of one kind that are reported; there may be more.
+const REPORTED: usize = 100;
+
+/// What must hold between tables and what no constraint can say. Each query gives one line per fault.
+const INVARIANTS: &[&str] = &[
+    "SELECT 'the log of run ' || hex(run_id) || ' has gaps: ' || count(*) || ' events up to ' || max(seq)
+     FROM events GROUP BY run_id HAVING count(*) <> max(seq)",
+    "SELECT 'the log of run ' || hex(r.id) || ' does not end where its row says' FROM runs r LEFT JOIN claims c ON c.run_id = r.id
+     WHERE coalesce(c.last_seq, r.last_seq) <> coalesce((SELECT max(seq) FROM events e WHERE e.run_id = r.id), 0)",
+    "SELECT 'run ' || hex(r.id) || ' is ' || r.status || ' and ' || iif(c.run_id IS NULL, 'cannot', 'can') || ' be claimed'
+     FROM runs r LEFT JOIN claims c ON c.run_id = r.id WHERE (r.ended_at IS NULL) <> (c.run_id IS NOT NULL)",
+    "SELECT 'the counter of active runs of ' || scope || ' ' || hex(id) || ' is wrong' FROM (
+         SELECT scope, id, active FROM counters
+         UNION ALL SELECT 'chat', chat_id, -count(*) FROM claims JOIN runs ON id = run_id GROUP BY chat_id
+         UNION ALL SELECT 'user', user_id, -count(*) FROM claims JOIN runs ON id = run_id GROUP BY user_id
+         UNION ALL SELECT 'global', zeroblob(16), -count(*) FROM claims
+     ) GROUP BY scope, id HAVING sum(active) <> 0",
+];
+
+impl Sqlite {
+    /// Reads the whole database and gives what is wrong with it, one line per fault; nothing if all is well.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn check(&self) -> Result<Vec<String>, StoreError> {
+        self.readers.read(faults).await
+    }
+
+    /// Writes a copy of the database as it is now to a file that does not exist yet; the store goes on working. The copy is
+    /// durable and whole when this returns, and no file of that name is left otherwise.
+    ///
+    /// # Errors
+    /// The file exists, or the disk fails.
+    pub async fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        let (file, to) = (self.file.clone(), to.to_owned());
+        let copied = tokio::task::spawn_blocking(move || copy(&file, &to)).await;
+        copied.map_err(|error| StoreError::new(StoreFault::Stopped, format!("the copy did not end: {error}")))?
+    }
+}
+
+fn faults(db: &Connection) -> Result<Vec<String>> {
+    let lines = |sql: &str| -> Result<Vec<String>> {
+        db.prepare(sql)?.query_map([], |row| row.get(0))?.take(REPORTED).collect()
+    };
+    let mut found = lines("PRAGMA integrity_check")?;
+    found.retain(|line| line != "ok");
+    found.extend(lines(
+        "SELECT 'a row of ' || \"table\" || ' refers to nothing in ' || parent FROM pragma_foreign_key_check",
+    )?);
+    for invariant in INVARIANTS {
+        found.extend(lines(invariant)?);
+    }
+    Ok(found)
+}
+
+fn copy(file: &Path, to: &Path) -> Result<(), StoreError> {
+    let failed = |what: &str, error: std::io::Error| {
+        StoreError::new(StoreFault::Unavailable, format!("cannot {what} the copy: {error}"))
+    };
+    let mut partial = to.as_os_str().to_owned();
+    partial.push(".partial");
+    // Takes the name, so that no file is overwritten, whoever makes it in the meantime.
+    File::create_new(to).map_err(|error| failed("make", error))?;
+    let whole = || {
+        let db = open::reader(file, &Options::default()).map_err(|error| store_error(&error))?;
+        let path =
+            partial.to_str().ok_or_else(|| StoreError::new(StoreFault::Refused, "the copy's path is not UTF-8"))?;
+        db.execute("VACUUM INTO ?1", [path]).map_err(|error| store_error(&error))?;
+        File::open(&partial).and_then(|copy| copy.sync_all()).map_err(|error| failed("write", error))?;
+        fs::rename(&partial, to).map_err(|error| failed("name", error))?;
+        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("keep", error))
+    };
+    whole().inspect_err(|_| {
+        // What is left of a failed copy is of no use; the error says what failed.
+        let _ = fs::remove_file(&partial);
+        let _ = fs::remove_file(to);
+    })
+}
