@@ -1,0 +1,119 @@
+//! Runs: what became of a message, as a row, as events and as a graph.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use contract::api::{GraphView, Page, RunView};
+use contract::{ChatId, Envelope, RunId};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::chats::page_size;
+use crate::guard::Caller;
+use crate::reply::{Answer, Code, Path, Query, Refusal};
+use crate::schema::Refusals;
+use crate::serve::App;
+use crate::{sse, stream};
+
+/// Which runs.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RunsQuery {
+    /// Only those of this chat.
+    chat: Option<ChatId>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+    /// How many items at the most; `page_items` of the limits table if left out, and never more.
+    limit: Option<u64>,
+}
+
+/// Where to go on.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AfterQuery {
+    /// The last event that the client has. `Last-Event-ID` stands above it.
+    after: Option<u64>,
+}
+
+/// Lists runs, newest first.
+#[utoipa::path(get, path = "/v1/runs", tag = "runs", operation_id = "list_runs", params(RunsQuery),
+    responses((status = 200, description = "A page of runs.", body = Page<RunView>), Refusals))]
+pub async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(query): Query<RunsQuery>,
+) -> Answer<Json<Page<RunView>>> {
+    let most = page_size(&app, query.limit)?;
+    let before = query.cursor.map(|cursor| cursor.parse::<RunId>()).transpose();
+    let before = before.map_err(|_| Refusal::new(Code::BadCursor, "This cursor is not one that the list gave."))?;
+    Ok(Json(app.runtime.ports.store.runs(caller.user, query.chat, before, most).await?))
+}
+
+/// A run.
+#[utoipa::path(get, path = "/v1/runs/{id}", tag = "runs", operation_id = "get_run",
+    params(("id" = RunId, Path, description = "The run.")),
+    responses((status = 200, description = "The run.", body = RunView), Refusals))]
+pub async fn show(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<RunId>) -> Answer<Json<RunView>> {
+    Ok(Json(find(&app, caller, id).await?))
+}
+
+/// A run's events: what is stored after the cursor, then each new one as it happens. The stream ends after the run's last event.
+///
+/// Each event is `id: <run>:<seq>`, `event: <type>`, `data: <Envelope>`.
+#[utoipa::path(get, path = "/v1/runs/{id}/events", tag = "runs", operation_id = "get_run_events",
+    params(("id" = RunId, Path, description = "The run."), AfterQuery,
+        ("Last-Event-ID" = Option<String>, Header, description = "`<run>:<seq>` of the last event that the client has.")),
+    responses(
+        (status = 200, description = "Events.", body = Envelope, content_type = "text/event-stream"),
+        (status = 204, description = "The run has ended and there is nothing after the cursor."),
+        Refusals))]
+pub async fn events(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<RunId>,
+    Query(query): Query<AfterQuery>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let after = match sse::last_event_id(&headers)? {
+        Some((stream, _)) if stream != id => {
+            return Err(Refusal::new(Code::BadCursor, "This cursor belongs to another stream."));
+        }
+        Some((_, seq)) => seq,
+        None => query.after.unwrap_or(0),
+    };
+    let run = stream::check(&app, caller, id, after).await?;
+    if run.status.is_terminal() && after == run.last_seq {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    Ok(sse::one(&app, id, after))
+}
+
+/// The steps of a run as they are now.
+#[utoipa::path(get, path = "/v1/runs/{id}/graph", tag = "runs", operation_id = "get_run_graph",
+    params(("id" = RunId, Path, description = "The run.")),
+    responses((status = 200, description = "The graph.", body = GraphView), Refusals))]
+pub async fn graph(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<RunId>) -> Answer<Json<GraphView>> {
+    app.runtime.graph(caller.user, id).await?.map(Json).ok_or_else(unknown)
+}
+
+/// Asks for a run to stop. The answer is the run as it is now; it has stopped when its events say so.
+#[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "runs", operation_id = "cancel_run",
+    params(("id" = RunId, Path, description = "The run.")),
+    responses((status = 200, description = "The run as it is now.", body = RunView), Refusals))]
+pub async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<RunId>) -> Answer<Json<RunView>> {
+    app.runtime.cancel(caller.user, id).await?.map(Json).ok_or_else(unknown)
+}
+
+/// A run of the caller.
+pub async fn find(app: &App, caller: Caller, id: RunId) -> Answer<RunView> {
+    app.runtime.ports.store.run(caller.user, id).await?.ok_or_else(unknown)
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(Code::NoSuchRun, "You have no run with this id.")
+}
