@@ -1,0 +1,145 @@
+// How a run stands: what it does and for how long, or how it ended. A limit is told as that limit, never as success.
+
+import { CircleAlert, CircleCheck, CircleStop, LoaderCircle, TriangleAlert } from "lucide-react";
+import type { ReactNode } from "react";
+import { isOver, type Run } from "../log/state";
+import { Button } from "./Button";
+import { useNow } from "./browser";
+import { useLinkState } from "./context";
+import { capital, clock, count, PHASES, STOPS, took } from "./format";
+
+interface RunStatusProps {
+	run: Run;
+	/** Whether it is the latest run of its chat, which is the one to be told about and to try again. */
+	latest: boolean;
+	onSend(text: string): Promise<void>;
+}
+
+export function RunStatus({ run, latest, onSend }: RunStatusProps) {
+	const over = isOver(run);
+	return (
+		<div data-testid="run-status" data-status={run.status} data-stop-reason={run.stopReason} className="text-sm">
+			{over ? <Outcome run={run} latest={latest} onSend={onSend} /> : <Progress run={run} />}
+		</div>
+	);
+}
+
+function Progress({ run }: { run: Run }) {
+	const now = useNow(1_000);
+	const lost = useLinkState() === "lost";
+	const since = run.startedAt ?? run.queuedAt;
+	return (
+		<div className="flex items-center gap-2.5 px-3 text-muted">
+			<LoaderCircle className="size-4 shrink-0 animate-spin text-accent" aria-hidden />
+			<span role="status" className="min-w-0 truncate">
+				{lost ? "Reconnecting; the work goes on" : doing(run)}
+			</span>
+			{since !== undefined && (
+				<span className="shrink-0 text-faint tabular-nums" role="timer" aria-label="Elapsed time">
+					{clock(now - since)}
+				</span>
+			)}
+		</div>
+	);
+}
+
+function doing(run: Run): string {
+	if (run.cancelRequested) return "Stopping…";
+	if (run.status === "queued") return run.position > 0 ? `Waiting for ${count(run.position, "other run")}` : "Starting";
+	return run.message ?? (run.phase ? PHASES[run.phase] : "Working");
+}
+
+function Outcome({ run, latest, onSend }: RunStatusProps) {
+	const reason = run.stopReason ?? "failed";
+	const began = run.startedAt ?? run.queuedAt;
+	const after = began !== undefined && run.endedAt !== undefined ? took(run.endedAt - began) : undefined;
+	const again = latest && run.session && (
+		<Button className="mt-2.5" onClick={() => void onSend(run.session?.request ?? "").catch(() => {})}>
+			Send the message again
+		</Button>
+	);
+	if (run.status === "failed") {
+		return (
+			<Box tone="bad" icon={<CircleAlert className="size-4" aria-hidden />} live={latest}>
+				<p className="font-medium">{run.failure?.message ?? "The run could not be finished."}</p>
+				{run.failure?.action && <p className="mt-0.5 text-muted">{run.failure.action}</p>}
+				<p className="mt-1 text-xs text-faint">
+					Failed{after && ` after ${after}`}
+					{run.failure && ` · ${run.failure.code}`}
+				</p>
+				{again}
+			</Box>
+		);
+	}
+	if (run.status === "cancelled" || reason === "cancelled") {
+		return (
+			<Line icon={<CircleStop className="size-4 text-faint" aria-hidden />} live={latest}>
+				Stopped{after && ` after ${after}`}. <span className="text-faint">{STOPS.cancelled.next}</span>
+			</Line>
+		);
+	}
+	if (reason !== "done") {
+		const { said, next } = STOPS[reason] ?? { said: `Stopped: ${reason}`, next: "" };
+		return (
+			<Box tone="warn" icon={<TriangleAlert className="size-4" aria-hidden />} live={latest}>
+				<p className="font-medium">
+					{said}
+					{run.budget && ` (${run.budget.used.toLocaleString("en")} of ${run.budget.value.toLocaleString("en")})`}
+				</p>
+				{run.result && <p className="mt-0.5 text-muted">{run.result}</p>}
+				<p className="mt-0.5 text-muted">{next}</p>
+				{after && <p className="mt-1 text-xs text-faint">Not finished; stopped after {after}</p>}
+			</Box>
+		);
+	}
+	return (
+		<Line icon={<CircleCheck className="size-4 text-ok" aria-hidden />} live={latest}>
+			<span className="text-text">{capital(run.result || "Done.")}</span>
+			<span className="text-faint"> {details(run, after)}</span>
+		</Line>
+	);
+}
+
+function details(run: Run, after: string | undefined): string {
+	const tokens = run.tokens.input + run.tokens.output;
+	const model = run.session?.model;
+	return [
+		after,
+		tokens > 0 && count(tokens, "token"),
+		model && (model.provider === "demo" ? "demo script" : model.name),
+	]
+		.filter(Boolean)
+		.join(" · ");
+}
+
+function Line({ icon, live, children }: { icon: ReactNode; live: boolean; children: ReactNode }) {
+	return (
+		<div className="flex gap-2.5 px-3 text-muted">
+			<span className="mt-0.5 shrink-0">{icon}</span>
+			<p role={live ? "status" : undefined}>{children}</p>
+		</div>
+	);
+}
+
+const TONES = { warn: "border-warn/25 bg-warn-soft text-warn", bad: "border-bad/25 bg-bad-soft text-bad" };
+
+function Box({
+	tone,
+	icon,
+	live,
+	children,
+}: {
+	tone: keyof typeof TONES;
+	icon: ReactNode;
+	live: boolean;
+	children: ReactNode;
+}) {
+	return (
+		<div className={`flex gap-2.5 rounded-lg border px-3.5 py-3 ${TONES[tone]}`}>
+			<span className="mt-0.5 shrink-0">{icon}</span>
+			<div role={live ? "status" : undefined} className="min-w-0 flex-1 text-text">
+				{children}
+			</div>
+		</div>
+	);
+}
