@@ -130,7 +130,7 @@ packages() {
 
 install_packages() {
   say "installing the packages of $1 (npm ci)"
-  npm_in "$root/$1" ci >&2 || stop "npm ci failed in $1." "Is there a network? The first time needs one."
+  npm_in "$root/$1" ci --ignore-scripts >&2 || stop "npm ci failed in $1." "Is there a network? The first time needs one."
 }
 
 # Builds the UI, unless what it is made of is unchanged.

@@ -365,7 +365,7 @@ export interface components {
          * @description Who changed a file.
          * @enum {string}
          */
-        Author: "model" | "command" | "template";
+        Author: "model" | "command" | "template" | "restored";
         /** @description See [`super::Event::Budget`]. */
         Budget: {
             /** @description The limit's name in the limits table. */

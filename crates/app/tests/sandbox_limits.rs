@@ -1,5 +1,7 @@
 //! What a command may use up: every limit with and without control groups, and the output that is passed on.
 
+#![expect(clippy::disallowed_methods, reason = "tests prepare the host's side themselves")]
+
 mod sandbox_room;
 
 use std::time::{Duration, Instant};

@@ -82,6 +82,7 @@ limits! {
     build_log_tail_bytes = 16 * KIB, "bytes", "End of a build's output that is kept in its error.";
     build_output_files = 2_000, "files", "Files of one build's output.";
     build_output_bytes = 100 * MIB, "bytes", "All files of one build's output.";
+    manifests_kept = 64, "manifests", "Manifests of published builds that are kept in memory, for their previews.";
     project_files = 2_000, "files", "Files of one project, dependencies not counted.";
     project_file_bytes = 4 * MIB, "bytes", "One file of a project.";
     project_bytes = 64 * MIB, "bytes", "All files of a project, dependencies not counted.";

@@ -68,33 +68,26 @@ impl ProjectPath {
         if text.starts_with(['/', '\\']) || drive {
             return Err(PathProblem::Absolute);
         }
-        let mut form = Ok(());
-        let mut path = String::with_capacity(text.len());
-        for name in text.split('/') {
+        let (mut named, mut dots, mut form) = (false, false, Ok(()));
+        for name in text.as_bytes().split(|b| *b == b'/') {
             match name {
-                ".." => return Err(PathProblem::Parent),
-                "." => continue,
+                b".." => return Err(PathProblem::Parent),
+                b"." => dots = true,
                 // The trailing slash of `./` names nothing; elsewhere an empty name is a slip.
-                "" if path.is_empty() => form = form.and(Err(PathProblem::Empty)),
-                "" => form = form.and(Err(PathProblem::EmptySegment)),
+                b"" => form = form.and(Err(if named { PathProblem::EmptySegment } else { PathProblem::Empty })),
                 _ if name.len() > MAX_NAME_BYTES => form = form.and(Err(PathProblem::TooLong)),
-                _ => {}
+                _ => named = true,
             }
-            if !path.is_empty() {
-                path.push('/');
-            }
-            path.push_str(name);
         }
-        if text.contains('\\') {
-            // `..\` is a way out too, on a system that this one does not run on.
-            let parent = text.split(['/', '\\']).any(|name| name == "..");
-            return Err(if parent { PathProblem::Parent } else { PathProblem::Backslash });
-        }
-        if text.bytes().any(|b| b.is_ascii_control()) || (!text.is_ascii() && text.contains(char::is_control)) {
-            return Err(PathProblem::Control);
+        if text.bytes().any(|b| b == b'\\' || b.is_ascii_control() || !b.is_ascii()) {
+            has_only_good_characters(text)?;
         }
         form?;
-        if path.is_empty() { Err(PathProblem::Empty) } else { Ok(Self(path)) }
+        match (named, dots) {
+            (false, _) => Err(PathProblem::Empty),
+            (true, false) => Ok(Self(text.to_owned())),
+            (true, true) => Ok(Self(text.split('/').filter(|name| *name != ".").collect::<Vec<_>>().join("/"))),
+        }
     }
 
     /// The path as text.
@@ -111,6 +104,15 @@ impl ProjectPath {
     pub fn extension(&self) -> Option<&str> {
         self.file_name().rsplit_once('.').and_then(|(stem, ext)| (!stem.is_empty() && !ext.is_empty()).then_some(ext))
     }
+}
+
+fn has_only_good_characters(text: &str) -> Result<(), PathProblem> {
+    if text.contains('\\') {
+        // `..\` is a way out too, on a system that this one does not run on.
+        let parent = text.split(['/', '\\']).any(|name| name == "..");
+        return Err(if parent { PathProblem::Parent } else { PathProblem::Backslash });
+    }
+    if text.contains(char::is_control) { Err(PathProblem::Control) } else { Ok(()) }
 }
 
 impl fmt::Display for ProjectPath {

@@ -308,7 +308,15 @@ impl RunState {
         if cause == Cause::Nudge {
             self.nudges += u32::from(attempt == 1);
         }
-        self.turns.push(Turn { step: step.clone(), attempt, parts: vec![], done: false, finish: None, dirty_without, cause });
+        self.turns.push(Turn {
+            step: step.clone(),
+            attempt,
+            parts: vec![],
+            done: false,
+            finish: None,
+            dirty_without,
+            cause,
+        });
     }
 
     /// The turn that an event belongs to, unless a later attempt has taken its place.

@@ -22,18 +22,21 @@ impl Play {
     fn admitted(request: &str) -> Self {
         let mut play = Self { limits: Limits::default(), state: RunState::default(), now: 1_000, log: vec![] };
         play.feed(None, RunQueued { position: 0 });
-        play.feed(None, Session {
-            chat_id: ChatId::from_bits(1),
-            project_id: ProjectId::from_bits(2),
-            user_message_id: MessageId::from_bits(3),
-            assistant_message_id: MessageId::from_bits(4),
-            is_new_chat: true,
-            request: request.into(),
-            intent: Intent::Generate,
-            follow_up: false,
-            template: "t".into(),
-            model: ModelRef { provider: Provider::Demo, name: "demo".into() },
-        });
+        play.feed(
+            None,
+            Session {
+                chat_id: ChatId::from_bits(1),
+                project_id: ProjectId::from_bits(2),
+                user_message_id: MessageId::from_bits(3),
+                assistant_message_id: MessageId::from_bits(4),
+                is_new_chat: true,
+                request: request.into(),
+                intent: Intent::Generate,
+                follow_up: false,
+                template: "t".into(),
+                model: ModelRef { provider: Provider::Demo, name: "demo".into() },
+            },
+        );
         play
     }
 
@@ -93,15 +96,18 @@ impl Play {
 
     fn answer(&mut self, call: &str, status: ToolStatus) -> String {
         let step = call.split('.').next().unwrap().to_owned();
-        self.feed(Some((&step, 1)), ToolFinished {
-            call_id: CallId::new(call),
-            status,
-            exit_code: Some(0),
-            output: format!("output of {call}"),
-            error: None,
-            duration_ms: 1,
-            replayed: false,
-        })
+        self.feed(
+            Some((&step, 1)),
+            ToolFinished {
+                call_id: CallId::new(call),
+                status,
+                exit_code: Some(0),
+                output: format!("output of {call}"),
+                error: None,
+                duration_ms: 1,
+                replayed: false,
+            },
+        )
     }
 
     fn set(&mut self, step: &str, attempt: u32, state: StepStatus, reason: Option<&str>) -> String {
@@ -111,7 +117,13 @@ impl Play {
 
     fn build_fails(&mut self, build: &str) -> String {
         let error = BuildError { code: "build_failed".into(), message: "no".into(), log_tail: "line 3".into() };
-        let status = BuildStatus { status: BuildState::Failed, build_id: build.into(), duration_ms: None, error: Some(error), output: None };
+        let status = BuildStatus {
+            status: BuildState::Failed,
+            build_id: build.into(),
+            duration_ms: None,
+            error: Some(error),
+            output: None,
+        };
         self.feed(Some((build, 1)), status);
         self.set(build, 1, StepStatus::Failed, Some("no"))
     }
@@ -125,9 +137,13 @@ impl Play {
 fn name(event: &Event) -> Option<String> {
     Some(match event {
         Event::StepAdded(added) => format!("+{}", added.id),
-        Event::StepState(s) => format!("{}#{} {}", s.id, s.attempt, serde_json::to_value(s.state).unwrap().as_str().unwrap()),
+        Event::StepState(s) => {
+            format!("{}#{} {}", s.id, s.attempt, serde_json::to_value(s.state).unwrap().as_str().unwrap())
+        }
         Event::StepRetry(retry) => format!("retry {}#{}", retry.id, retry.attempt),
-        Event::RunCompleted(done) => format!("completed {}", serde_json::to_value(done.stop_reason).unwrap().as_str().unwrap()),
+        Event::RunCompleted(done) => {
+            format!("completed {}", serde_json::to_value(done.stop_reason).unwrap().as_str().unwrap())
+        }
         Event::RunFailed(failed) => format!("failed {}", failed.code),
         Event::ToolFinished(f) => {
             let status = serde_json::to_value(f.status).unwrap();
@@ -158,7 +174,10 @@ fn a_sentence_becomes_a_version() {
     play.write("turn-1", 1);
     assert_eq!(play.end_turn("turn-1", 1, true), "turn-1#1 completed, +check-1, check-1#1 running > start check-1#1");
     assert_eq!(play.set("check-1", 1, StepStatus::Completed, None), "+build-1, build-1#1 running > start build-1#1");
-    assert_eq!(play.set("build-1", 1, StepStatus::Completed, None), "+publish-1, publish-1#1 running > start publish-1#1");
+    assert_eq!(
+        play.set("build-1", 1, StepStatus::Completed, None),
+        "+publish-1, publish-1#1 running > start publish-1#1"
+    );
     assert_eq!(play.set("publish-1", 1, StepStatus::Completed, None), "completed done");
     assert!(play.state.ended);
 }
@@ -179,7 +198,11 @@ fn a_build_that_fails_is_mended_and_then_told_honestly() {
     play.write("turn-4", 1);
     play.end_turn("turn-4", 1, true);
     play.set("check-4", 1, StepStatus::Completed, None);
-    assert_eq!(play.build_fails("build-4"), "failed build_failed", "three repairs are the most, and a failure is no success");
+    assert_eq!(
+        play.build_fails("build-4"),
+        "failed build_failed",
+        "three repairs are the most, and a failure is no success"
+    );
 }
 
 #[test]
@@ -189,8 +212,15 @@ fn results_are_shown_before_anything_is_built() {
     assert_eq!(play.ask("turn-1", 1, 1, "ls"), " > perform turn-1.1.1");
     assert_eq!(play.ask("turn-1", 1, 2, "ls"), "", "calls of a turn are a queue");
     assert_eq!(play.end_turn("turn-1", 1, false), "", "a turn is open as long as its calls are");
-    assert_eq!(play.answer("turn-1.1.1", ToolStatus::Succeeded), " > perform turn-1.1.2", "twice on purpose runs twice");
-    assert_eq!(play.answer("turn-1.1.2", ToolStatus::Failed), "turn-1#1 completed, +turn-2, turn-2#1 running > start turn-2#1");
+    assert_eq!(
+        play.answer("turn-1.1.1", ToolStatus::Succeeded),
+        " > perform turn-1.1.2",
+        "twice on purpose runs twice"
+    );
+    assert_eq!(
+        play.answer("turn-1.1.2", ToolStatus::Failed),
+        "turn-1#1 completed, +turn-2, turn-2#1 running > start turn-2#1"
+    );
 }
 
 #[test]
@@ -218,7 +248,10 @@ fn limits_are_told_as_those_limits() {
     for n in 1..=11 {
         play.answer(&format!("turn-1.1.{n}"), ToolStatus::Succeeded);
     }
-    assert_eq!(play.answer("turn-1.1.12", ToolStatus::Succeeded), "turn-1#1 completed, completed turn_tool_budget_exceeded");
+    assert_eq!(
+        play.answer("turn-1.1.12", ToolStatus::Succeeded),
+        "turn-1#1 completed, completed turn_tool_budget_exceeded"
+    );
 
     let mut play = Play::begun("a list");
     play.limits.turns_per_run = 1;
@@ -228,7 +261,11 @@ fn limits_are_told_as_those_limits() {
     let built = play.end_turn("turn-1", 1, false);
     assert_eq!(built, "turn-1#1 completed, limit turns_per_run, +check-1, check-1#1 running > start check-1#1");
     play.set("check-1", 1, StepStatus::Completed, None);
-    assert_eq!(play.build_fails("build-1"), "completed max_turns_reached", "what was written is built, and the limit is told");
+    assert_eq!(
+        play.build_fails("build-1"),
+        "completed max_turns_reached",
+        "what was written is built, and the limit is told"
+    );
 }
 
 #[test]
@@ -258,7 +295,11 @@ fn an_error_that_may_pass_is_tried_again_and_others_are_not() {
     assert_eq!(play.error("turn-1", 1, true), "turn-1#1 retrying, retry turn-1#2 > timer retry:turn-1");
     assert!(play.state.steps[0].retry_at.unwrap() >= play.now + 2_000, "Retry-After is honoured");
     assert_eq!(play.feed(None, TimerFired { token: "retry:turn-1".into() }), "turn-1#2 running > start turn-1#2");
-    assert_eq!(play.feed(None, TimerFired { token: "retry:turn-1".into() }), "", "a timer that fires twice does nothing");
+    assert_eq!(
+        play.feed(None, TimerFired { token: "retry:turn-1".into() }),
+        "",
+        "a timer that fires twice does nothing"
+    );
     assert_eq!(play.error("turn-1", 1, true), "", "an error of an attempt that is over says nothing");
     play.error("turn-1", 2, true);
     play.feed(None, TimerFired { token: "retry:turn-1".into() });
@@ -326,7 +367,11 @@ fn a_cancel_ends_the_run_when_nothing_of_it_is_left() {
     let mut died = Play::begun("a list");
     died.ask("turn-1", 1, 1, "sleep");
     died.feed(None, cancel());
-    assert_eq!(died.claim(2), "turn-1.1.1 interrupted, turn-1#1 skipped, cancelled", "its processes died with its worker");
+    assert_eq!(
+        died.claim(2),
+        "turn-1.1.1 interrupted, turn-1#1 skipped, cancelled",
+        "its processes died with its worker"
+    );
 }
 
 #[test]

@@ -99,13 +99,14 @@ pub struct Runtime {
     pub preview: PreviewAddress,
     /// What projects are made from.
     pub template: Template,
+    published: views::Published,
 }
 
 impl Runtime {
     /// Puts a runtime together.
     pub fn new(ports: Ports, limits: Limits, preview: PreviewAddress, template: Template) -> Arc<Self> {
         let live = Live::new(usize::try_from(limits.live_ring_bytes).unwrap_or(usize::MAX));
-        Arc::new(Self { ports, limits, live, preview, template })
+        Arc::new(Self { ports, limits, live, preview, template, published: views::Published::default() })
     }
 
     /// The model that runs use.

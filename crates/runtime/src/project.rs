@@ -86,9 +86,13 @@ impl Project {
     /// What has to be put back so that the files are as the model believes them to be when a step is attempted again: what it
     /// itself changed in the attempt that was given up. What commands changed stays, since their results are not made again.
     pub fn undo(&self) -> Vec<(ProjectPath, Option<Bytes>)> {
-        let changed = self.before.iter().filter(|(path, file)| self.files.get(*path).map(|f| &f.sha256) != Some(&file.sha256));
+        let changed =
+            self.before.iter().filter(|(path, file)| self.files.get(*path).map(|f| &f.sha256) != Some(&file.sha256));
         let added = self.files.keys().filter(|path| !self.before.contains_key(*path));
-        changed.map(|(path, file)| (path.clone(), Some(file.content.clone()))).chain(added.map(|path| (path.clone(), None))).collect()
+        changed
+            .map(|(path, file)| (path.clone(), Some(file.content.clone())))
+            .chain(added.map(|path| (path.clone(), None)))
+            .collect()
     }
 
     /// The text so far of a file that is being written.

@@ -1,6 +1,7 @@
 //! What readers ask of a project or a run beyond its events: drawn from the store and the objects, for the doors to show.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use contract::api::{FileView, GraphView, ProjectFiles, StepView};
@@ -63,7 +64,32 @@ impl Runtime {
     pub async fn published(&self, slug: &str) -> Result<Option<(VersionId, Arc<Manifest>)>, RuntimeError> {
         let row = self.ports.store.project_by_slug(slug).await?;
         let Some(version) = row.and_then(|row| row.current) else { return Ok(None) };
-        let manifest = Manifest::load(self.ports.objects.as_ref(), &version.output).await?;
-        Ok(Some((version.id, Arc::new(manifest))))
+        if let Some(kept) = self.published.get(&version.output) {
+            return Ok(Some((version.id, kept)));
+        }
+        let manifest = Arc::new(Manifest::load(self.ports.objects.as_ref(), &version.output).await?);
+        self.published.keep(version.output, manifest.clone(), self.limits.manifests_kept);
+        Ok(Some((version.id, manifest)))
+    }
+}
+
+/// Manifests that were read lately, since a page asks for many files of one. A manifest is named by its hash, so it never gets stale.
+#[derive(Default)]
+pub(crate) struct Published(Mutex<VecDeque<(String, Arc<Manifest>)>>);
+
+impl Published {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<(String, Arc<Manifest>)>> {
+        // The list is whole between its calls, so a panic elsewhere leaves it usable.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, sha256: &str) -> Option<Arc<Manifest>> {
+        self.kept().iter().find(|(name, _)| name == sha256).map(|(_, manifest)| manifest.clone())
+    }
+
+    fn keep(&self, sha256: String, manifest: Arc<Manifest>, most: u64) {
+        let mut kept = self.kept();
+        kept.push_front((sha256, manifest));
+        kept.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     }
 }

@@ -24,7 +24,8 @@ const LEAST_SECONDS: f64 = 0.05;
 
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let code = RESPONSE.split_once(FILE_BEGINS).and_then(|(_, rest)| rest.split_once("</file>")).map_or("", |(code, _)| code);
+    let code =
+        RESPONSE.split_once(FILE_BEGINS).and_then(|(_, rest)| rest.split_once("</file>")).map_or("", |(code, _)| code);
     for (size_name, size) in SIZES {
         let (mut response, mut file) = (Vec::new(), FILE_BEGINS.as_bytes().to_vec());
         for (chunk_name, chunk) in CHUNKS {
@@ -92,11 +93,10 @@ fn report(case: &str, mut seconds: Vec<f64>, bytes: usize, unit: &str, setting: 
     let Some(median) = seconds.get(seconds.len() / 2) else { return };
     let value = (bytes as f64 / 1e6 / median).round();
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load1: Option<f64> = load.split(' ').next().and_then(|load| load.parse().ok());
-    let line = serde_json::json!({
-        "bench": "parser", "case": case, "value": value, "unit": unit, "setting": setting, "load1": load1,
-    });
-    println!("{line}");
+    let load1 = load.split_once(' ').map_or("null", |(load1, _)| load1);
+    println!(
+        r#"{{"bench":"parser","case":"{case}","value":{value},"unit":"{unit}","setting":"{setting}","load1":{load1}}}"#
+    );
 }
 
 /// Seconds that this thread has had a processor, where the kernel tells.

@@ -60,9 +60,15 @@ fn rehearse_everywhere(name: &str) {
             }
             let disturbed = rehearse(case, disturbance);
             let replay = format!("BATON_REHEARSAL=\"{name} {disturbance:?}\" cargo test -p sim --test rehearsal");
-            assert_eq!(disturbed.outcome, quiet.outcome, "{disturbance:?} changed what came of it; replay with: {replay}");
+            assert_eq!(
+                disturbed.outcome, quiet.outcome,
+                "{disturbance:?} changed what came of it; replay with: {replay}"
+            );
             let twice = ran_again(&quiet, &disturbed);
-            assert!(twice.is_empty(), "{disturbance:?}: {twice:?} ran to their end and then again; replay with: {replay}");
+            assert!(
+                twice.is_empty(),
+                "{disturbance:?}: {twice:?} ran to their end and then again; replay with: {replay}"
+            );
         }
     }
 }
@@ -70,8 +76,10 @@ fn rehearse_everywhere(name: &str) {
 /// Commands that ran to their end more often than in the undisturbed run. A build may, since it is no keyed effect: its output
 /// is a function of the files.
 fn ran_again(quiet: &Report, disturbed: &Report) -> Vec<String> {
-    let finished = |report: &Report, line: &str| report.executed.iter().filter(|e| e.line == line && e.end.is_some()).count();
-    let mut lines: Vec<String> = disturbed.executed.iter().map(|e| e.line.clone()).filter(|l| !l.starts_with("node ")).collect();
+    let finished =
+        |report: &Report, line: &str| report.executed.iter().filter(|e| e.line == line && e.end.is_some()).count();
+    let mut lines: Vec<String> =
+        disturbed.executed.iter().map(|e| e.line.clone()).filter(|l| !l.starts_with("node ")).collect();
     lines.dedup();
     lines.into_iter().filter(|line| finished(disturbed, line) > finished(quiet, line) + 1).collect()
 }

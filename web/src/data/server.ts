@@ -45,11 +45,11 @@ async function taken<T>(call: Promise<{ data?: T; error?: unknown; response: Res
 	}
 	const { data, error, response } = answer;
 	if (response.ok) return data as T;
+	if (response.status === 401) signedOut();
 	throw refusal(response.status, error);
 }
 
 function refusal(status: number, body: unknown): Trouble {
-	if (status === 401) signedOut();
 	const problem = (typeof body === "object" && body !== null ? body : {}) as Partial<Schemas["Problem"]>;
 	const detail = problem.detail ?? `The server answered ${status}.`;
 	return new Trouble(status, problem.code ?? `http_${status}`, detail, problem.action ?? "Try again in a moment.");
@@ -95,14 +95,23 @@ export const server = {
 		try {
 			response = await fetch(`/v1/projects/${encodeURIComponent(id)}/files/${address}`, { signal });
 			if (response.ok) return new Uint8Array(await response.arrayBuffer());
+			if (response.status === 401) signedOut();
 		} catch (reason) {
 			throw Trouble.of(reason);
 		}
 		throw refusal(response.status, await response.json().catch(() => undefined));
 	},
 
-	/** Exchanges the code of a printed link for a session cookie. */
-	signIn: (code: string) => taken(client.POST("/v1/session", { body: { code } })),
+	/** Exchanges the code of a printed link for a session cookie. An old code does not mean that the browser is unknown. */
+	async signIn(code: string): Promise<void> {
+		let answer: { error?: unknown; response: Response };
+		try {
+			answer = await client.POST("/v1/session", { body: { code } });
+		} catch (reason) {
+			throw Trouble.of(reason);
+		}
+		if (!answer.response.ok) throw refusal(answer.response.status, answer.error);
+	},
 };
 
 /** A key for `Idempotency-Key`: also where `crypto.randomUUID` is missing, as on a plain-HTTP address. */

@@ -73,9 +73,11 @@ fn text(lines: &str) -> String {
 mod tests {
     use super::*;
 
+    type Pairs<'a> = &'a [(&'a str, &'a str)];
+
     #[test]
     fn blocks_keep_their_lines_and_a_bad_body_says_why() {
-        let table: &[(&str, Result<&[(&str, &str)], &str>)] = &[
+        let table: &[(&str, Result<Pairs<'_>, &str>)] = &[
             ("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE", Ok(&[("a", "b")])),
             (
                 "\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n\n<<<<<<< SEARCH\nc\n\n=======\n>>>>>>> REPLACE\n",

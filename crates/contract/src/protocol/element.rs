@@ -68,6 +68,24 @@ const PREFIXES: [&[u8]; 2] = [b"baton_", b"edward_"];
 const MAX_NAME_BYTES: usize = 17;
 
 impl Element {
+    /// The plain name, as in the JSON form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Thinking => "thinking",
+            Self::Sandbox => "sandbox",
+            Self::File => "file",
+            Self::Edit => "edit",
+            Self::Delete => "delete",
+            Self::Rename => "rename",
+            Self::Install => "install",
+            Self::Command => "command",
+            Self::WebSearch => "web_search",
+            Self::UrlScrape => "url_scrape",
+            Self::Skill => "skill",
+            Self::Done => "done",
+        }
+    }
+
     /// Whether a body and a closing tag belong to it, so that both are skipped when the element is refused.
     pub(super) fn has_body(self) -> bool {
         match self {
@@ -160,6 +178,8 @@ mod tests {
         for prefix in ["", "baton_", "EDWARD_"] {
             for name in NAMES {
                 let element = named(name).unwrap();
+                assert!(*name == element.as_str().as_bytes() || *name == b"think");
+                assert_eq!(serde_json::to_value(element).unwrap(), element.as_str());
                 let name = format!("{prefix}{}", name.escape_ascii());
                 assert!(name.len() <= MAX_NAME_BYTES);
                 for cut in 0..=name.len() {

@@ -203,9 +203,33 @@ pub enum ErrorCode {
     TagTooLong,
     /// A body is longer than [`super::MAX_BODY_BYTES`].
     BodyTooLong,
-    /// The response ended within a tag or a body that was held for its end. A file that is cut off is no error but
+    /// The response ended within a tag that had attributes, or within a body that was held for its end. A file that is cut off is no error but
     /// [`Frame::FileEnd`] with `complete: false`.
     IncompleteElement,
+}
+
+impl ErrorCode {
+    /// The stable name, as in the JSON form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MissingPath => "missing_path",
+            Self::AbsolutePath => "absolute_path",
+            Self::ParentPath => "parent_path",
+            Self::BadPath => "bad_path",
+            Self::PathTooLong => "path_too_long",
+            Self::MissingAttribute => "missing_attribute",
+            Self::BadNumber => "bad_number",
+            Self::BadArgsJson => "bad_args_json",
+            Self::BadJson => "bad_json",
+            Self::BadEdit => "bad_edit",
+            Self::BadInstall => "bad_install",
+            Self::MissingBlock => "missing_block",
+            Self::BadTag => "bad_tag",
+            Self::TagTooLong => "tag_too_long",
+            Self::BodyTooLong => "body_too_long",
+            Self::IncompleteElement => "incomplete_element",
+        }
+    }
 }
 
 /// Most characters of a path that a fault repeats.

@@ -89,9 +89,12 @@ fn is_version(version: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Packages and framework, or nothing where the body is refused.
+    type Expected<'a> = Option<(&'a [&'a str], Option<&'a str>)>;
+
     #[test]
     fn packages_come_as_commas_or_lists_and_only_names_of_packages_pass() {
-        let table: &[(&str, Option<(&[&str], Option<&str>)>)] = &[
+        let table: &[(&str, Expected<'_>)] = &[
             (
                 "framework: vite-react\npackages: zustand, @tanstack/react-query@^5.90.0",
                 Some((&["zustand", "@tanstack/react-query@^5.90.0"], Some("vite-react"))),

@@ -328,7 +328,9 @@ impl Parser {
             Progress::Inside if at_end => {
                 // Not read again: what stands in quotes that were never closed must not act either.
                 self.release(s, at, s.len(), true, sink);
-                sink(Frame::Error(Fault::incomplete(tag.lead.element)));
+                if tag.scan.has_values() {
+                    sink(Frame::Error(Fault::incomplete(tag.lead.element)));
+                }
                 Step::Wait(s.len())
             }
             Progress::Inside => {

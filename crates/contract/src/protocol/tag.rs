@@ -144,7 +144,7 @@ impl<'a> Value<'a> {
     /// The value: exact, unless the quote that it stands in occurs in it behind a backslash; then its backslashes are taken as escapes.
     pub(super) fn text(self) -> Cow<'a, str> {
         match self.quote {
-            _ if !self.raw.contains('\\') => self.raw.into(),
+            _ if memchr(b'\\', self.raw.as_bytes()).is_none() => self.raw.into(),
             Quote::Double if self.raw.contains("\\\"") => unescape(self.raw, '"').into(),
             Quote::Single if self.raw.contains("\\'") => unescape(self.raw, '\'').into(),
             Quote::Escaped if self.raw.contains("\\\"") => unescape(&unescape(self.raw, '"'), '"').into(),
@@ -203,7 +203,7 @@ fn attribute(text: &str) -> Option<(&str, Value<'_>, &str)> {
     let bytes = text.as_bytes();
     let equals = memchr(b'=', bytes)?;
     let before = text[..equals].trim_ascii_end();
-    let name = before.rsplit(|c: char| c.is_ascii_whitespace() || c == '/').next().unwrap_or(before);
+    let name = before.bytes().rposition(|b| b.is_ascii_whitespace() || b == b'/').map_or(before, |i| &before[i + 1..]);
     let (mut spot, mut quote) = (Spot::BeforeValue, Quote::None);
     let mut i = equals + 1;
     let mut from = i;

@@ -60,7 +60,11 @@ pub struct TooLarge {
 /// Composes the prompt of the run's latest turn.
 pub fn compose(material: &Material<'_>) -> Result<Vec<PromptMessage>, TooLarge> {
     let mut messages = vec![PromptMessage { speaker: Speaker::System, text: SYSTEM.to_owned() }];
-    messages.extend(recent(material.history, material.limits.history_prompt_bytes));
+    for earlier in recent(material.history, material.limits.history_prompt_bytes) {
+        answered(&mut messages, earlier.speaker);
+        messages.push(earlier);
+    }
+    answered(&mut messages, Speaker::User);
     let said = messages.len();
     messages.push(PromptMessage { speaker: Speaker::User, text: request(material) });
     if let Some((latest, former)) = material.state.turns.split_last() {
@@ -79,6 +83,14 @@ pub fn compose(material: &Material<'_>) -> Result<Vec<PromptMessage>, TooLarge> 
     let (project, turns) = messages[said..].split_at(1);
     let largest = if size(project) >= size(turns) { "the project's files" } else { "this run's turns and results" };
     Err(TooLarge { bytes, largest })
+}
+
+/// Puts an answer where there was none, since many models refuse a conversation in which one side speaks twice in a row.
+fn answered(messages: &mut Vec<PromptMessage>, next: Speaker) {
+    let silent = next == Speaker::User && messages.last().is_some_and(|m| m.speaker == Speaker::User);
+    if silent {
+        messages.push(PromptMessage { speaker: Speaker::Assistant, text: "(stopped before an answer)".to_owned() });
+    }
 }
 
 /// The latest messages that fit the budget; the oldest are left out first.

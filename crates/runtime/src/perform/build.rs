@@ -72,7 +72,7 @@ async fn build(actor: &mut Actor, step: &StepRef, call: &CallId) -> Result<Strin
     let spec = ExecSpec {
         command,
         args,
-        env: vec![],
+        env: vec![("NO_COLOR".into(), "1".into())],
         cwd: None,
         timeout: Duration::from_millis(limits.build_ms),
         limits: ResourceLimits::of(limits, Purpose::Build),

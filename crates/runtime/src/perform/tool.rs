@@ -95,7 +95,7 @@ async fn run(actor: &mut Actor, step: &StepRef, call: &CallId, command: &str, ar
     let spec = ExecSpec {
         command: command.to_owned(),
         args: args.to_vec(),
-        env: vec![],
+        env: vec![("NO_COLOR".into(), "1".into())],
         cwd: None,
         timeout: Duration::from_millis(limits.command_ms),
         limits: ResourceLimits::of(limits, Purpose::Command),

@@ -111,7 +111,9 @@ impl Stage {
                     kill.notify_one();
                     Err("killed".into())
                 }
-                (Disturbance::Refuse(n), Moment::Before) | (Disturbance::LoseAnswer(n), Moment::After) if n == number => {
+                (Disturbance::Refuse(n), Moment::Before) | (Disturbance::LoseAnswer(n), Moment::After)
+                    if n == number =>
+                {
                     Err(format!("append {n} was disturbed"))
                 }
                 _ => Ok(()),
@@ -200,7 +202,12 @@ impl Stage {
 }
 
 /// Sends what was not sent yet and reads every run to its end, checking on the way that no reader sees a gap (E21).
-async fn tell(runtime: &Arc<Runtime>, user: UserId, messages: &Messages, sent: &mut Vec<RunId>) -> Result<(Vec<String>, Vec<String>), String> {
+async fn tell(
+    runtime: &Arc<Runtime>,
+    user: UserId,
+    messages: &Messages,
+    sent: &mut Vec<RunId>,
+) -> Result<(Vec<String>, Vec<String>), String> {
     let store = &runtime.ports.store;
     let (mut ends, mut log) = (vec![], vec![]);
     for n in 0..messages.len() {
@@ -244,6 +251,7 @@ async fn look(runtime: &Arc<Runtime>, user: UserId) -> Result<(Hashes, Hashes), 
     let files = files.files.into_iter().map(|f| (f.path.to_string(), f.sha256)).collect();
     let row = store.project(project).await.map_err(|e| e.to_string())?.ok_or("the project is gone")?;
     let published = runtime.published(&row.slug).await.map_err(|e| e.to_string())?;
-    let shown = published.map(|(_, manifest)| manifest.files.iter().map(|(p, e)| (p.to_string(), e.sha256.clone())).collect());
+    let shown =
+        published.map(|(_, manifest)| manifest.files.iter().map(|(p, e)| (p.to_string(), e.sha256.clone())).collect());
     Ok((files, shown.unwrap_or_default()))
 }

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use contract::ProjectPath;
 use contract::event::OutputStream;
 use runtime::ports::sandbox::{
-    ExecEnd, ExecOutcome, ExecSpec, FileStamp, IsolationLevel, IsolationReport, OutputChunk, Sandbox, SandboxError, Scan, ScanLimits,
-    Workspace, WorkspaceSpec,
+    ExecEnd, ExecOutcome, ExecSpec, FileStamp, IsolationLevel, IsolationReport, OutputChunk, Sandbox, SandboxError,
+    Scan, ScanLimits, Workspace, WorkspaceSpec,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -174,7 +174,11 @@ impl Workspace for StageWorkspace {
         };
         let files = self.files();
         let own = files.iter().filter(|(path, _)| !path.as_str().starts_with("dist/"));
-        Ok(Scan { files: own.map(|(path, content)| (path.clone(), stamp(content))).collect(), skipped: 0, truncated: false })
+        Ok(Scan {
+            files: own.map(|(path, content)| (path.clone(), stamp(content))).collect(),
+            skipped: 0,
+            truncated: false,
+        })
     }
 
     async fn exec(

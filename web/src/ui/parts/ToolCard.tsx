@@ -83,7 +83,7 @@ function Ending({ item }: { item: ToolItem }) {
 	const exit = result?.exit_code;
 	const parts = [
 		exit != null && (exit !== 0 || item.input.tool === "command") ? `exit ${exit}` : ENDINGS[state],
-		result && took(result.duration_ms),
+		result && result.duration_ms > 0 && took(result.duration_ms),
 		result?.replayed && "earlier result",
 	];
 	return (

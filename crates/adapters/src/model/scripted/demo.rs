@@ -11,8 +11,8 @@ pub const DEMO_MODEL: &str = "demo";
 
 /// In the order in which they are tried: the starter answers whatever the others do not.
 const SOURCES: [(&str, &str); 3] = [
-    ("demo/todo.yaml", include_str!("../../../../../demo/todo.yaml")),
     ("demo/kanban.yaml", include_str!("../../../../../demo/kanban.yaml")),
+    ("demo/todo.yaml", include_str!("../../../../../demo/todo.yaml")),
     ("demo/starter.yaml", include_str!("../../../../../demo/starter.yaml")),
 ];
 
@@ -55,9 +55,9 @@ mod tests {
     fn every_sentence_gets_an_answer_from_the_script_that_it_is_about() {
         let names: Vec<String> = demo_scripts().unwrap().names().map(str::to_owned).collect();
         let table = [
-            ("Build me a to-do list", 0),
-            ("a todo app please", 0),
-            ("make a kanban board for my team", 1),
+            ("Build me a to-do list", 1),
+            ("a todo app please", 1),
+            ("make a kanban board for my to-dos", 0),
             ("a weather dashboard for sailors", 2),
             ("</script>\u{0}@@", 2),
         ];

@@ -97,9 +97,9 @@ impl ControlGroups {
         found
     }
 
-    /// Where none are wanted.
-    pub(super) fn none() -> Self {
-        Self { hierarchies: Vec::new(), problems: vec!["control groups are switched off in the configuration".into()] }
+    /// Where none are used, and why.
+    pub(super) fn none(problem: String) -> Self {
+        Self { hierarchies: Vec::new(), problems: vec![problem] }
     }
 
     /// Whether the kernel keeps this limit.
@@ -362,5 +362,100 @@ impl Drop for Group {
             // Its processes are gone by now; should one linger, the next Baton removes the group.
             let _ = fs::remove_dir(&part.folder);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: ResourceLimits =
+        ResourceLimits { memory_bytes: 1_000, cpu_percent: 50, pids: 7, file_bytes: 0, disk_bytes: 0, tmp_bytes: 0 };
+
+    /// A root folder in which the hierarchies are plain folders, and what a process in it would read.
+    fn system(mounts: &str, own: &str, folders: &[&str]) -> (tempfile::TempDir, PathBuf) {
+        let root = tempfile::tempdir().unwrap();
+        let proc_self = root.path().join("proc-self");
+        fs::create_dir(&proc_self).unwrap();
+        fs::write(proc_self.join("mountinfo"), mounts).unwrap();
+        fs::write(proc_self.join("cgroup"), own).unwrap();
+        for folder in folders {
+            fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        (root, proc_self)
+    }
+
+    fn written(root: &Path, group: &Group, file: &str) -> Option<(String, String)> {
+        let part = group.parts.iter().find(|part| part.folder.join(file).exists())?;
+        let place = part.folder.parent()?.parent()?.strip_prefix(root).ok()?;
+        Some((place.display().to_string(), fs::read_to_string(part.folder.join(file)).ok()?))
+    }
+
+    #[test]
+    fn version_one_uses_a_group_of_ours_below_our_own_in_each_hierarchy() {
+        let mounts = "31 30 0:26 / /cg/memory rw,relatime - cgroup cgroup rw,memory\n\
+                      32 30 0:27 /outer /cg/cpu rw shared:7 - cgroup cgroup rw,cpu,cpuacct\n\
+                      33 30 0:28 / /cg/pids rw - cgroup cgroup rw,pids\n\
+                      34 30 0:29 / /cg/unified rw - cgroup2 cgroup2 rw\n";
+        let own = "4:memory:/user/baton\n3:cpu,cpuacct:/outer/inner\n2:pids:/gone\n0::/\n";
+        let (root, proc_self) = system(mounts, own, &["cg/memory/user/baton", "cg/cpu/inner", "cg/pids"]);
+        let groups = ControlGroups::find(root.path(), &proc_self, 42);
+        assert!(CONTROLLERS.iter().all(|controller| groups.has(*controller)), "{groups:?}");
+
+        let group = groups.create("0").unwrap();
+        group.limit(&LIMITS).unwrap();
+        let at = |file: &str| written(root.path(), &group, file).map(|(place, value)| format!("{place}={value}"));
+        assert_eq!(at("memory.limit_in_bytes").as_deref(), Some("cg/memory/user/baton=1000"));
+        assert_eq!(at("memory.memsw.limit_in_bytes").as_deref(), Some("cg/memory/user/baton=3000"));
+        assert_eq!(at("cpu.cfs_quota_us").as_deref(), Some("cg/cpu/inner=50000"));
+        // Ours is outside of what is mounted, so it is made at the top.
+        assert_eq!(at("pids.max").as_deref(), Some("cg/pids=7"));
+
+        assert_eq!(group.memory_kills(), 0);
+        let memory = &group.parts[0].folder;
+        fs::write(memory.join("memory.oom_control"), "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n").unwrap();
+        assert_eq!(group.memory_kills(), 3);
+        assert_eq!(group.to_join().len(), 3);
+    }
+
+    #[test]
+    fn version_two_divides_its_own_group_and_takes_what_it_offers() {
+        let mounts = "34 30 0:29 / /cg rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+        let (root, proc_self) = system(mounts, "0::/user.slice/me\n", &["cg/user.slice/me"]);
+        let own = root.path().join("cg/user.slice/me");
+        fs::write(own.join("cgroup.controllers"), "cpu memory hugetlb\n").unwrap();
+        let groups = ControlGroups::find(root.path(), &proc_self, 42);
+        assert!(groups.has(Controller::Memory) && groups.has(Controller::Cpu) && !groups.has(Controller::Pids));
+        assert_eq!(fs::read_to_string(own.join("cgroup.subtree_control")).unwrap(), "+memory +cpu");
+
+        let group = groups.create("0").unwrap();
+        group.limit(&LIMITS).unwrap();
+        let at = |file: &str| written(root.path(), &group, file).map(|(_, value)| value);
+        assert_eq!(at("memory.max").as_deref(), Some("1000"));
+        assert_eq!(at("memory.swap.max").as_deref(), Some("2000"));
+        assert_eq!(at("memory.oom.group").as_deref(), Some("1"));
+        assert_eq!(at("cpu.max").as_deref(), Some("50000 100000"));
+        assert_eq!(at("pids.max"), None);
+    }
+
+    #[test]
+    fn without_control_groups_the_reason_is_told() {
+        let mounts = "34 30 0:29 / /cg rw - cgroup2 cgroup2 rw\n";
+        let (root, proc_self) = system(mounts, "0::/\n", &["cg"]);
+        fs::write(root.path().join("cg/cgroup.controllers"), "hugetlb\n").unwrap();
+        let groups = ControlGroups::find(root.path(), &proc_self, 42);
+        assert!(!CONTROLLERS.iter().any(|controller| groups.has(*controller)));
+        assert!(groups.problems()[0].contains("memory, pids, cpu"), "{:?}", groups.problems());
+    }
+
+    #[test]
+    fn groups_of_a_dead_baton_are_removed() {
+        let mounts = "33 30 0:28 / /cg/pids rw - cgroup cgroup rw,pids\n";
+        // No process can have such a number; this one has ours.
+        let ours = format!("cg/pids/baton-{}-9", std::process::id());
+        let (root, proc_self) = system(mounts, "2:pids:/\n", &["cg/pids/baton-4194305-0/1", &ours, "cg/pids/batonist"]);
+        let _groups = ControlGroups::find(root.path(), &proc_self, 42);
+        assert!(!root.path().join("cg/pids/baton-4194305-0").exists());
+        assert!(root.path().join(ours).exists() && root.path().join("cg/pids/batonist").exists());
     }
 }

@@ -6,7 +6,8 @@
 //! | `spec` | what host and launcher say to each other |
 //! | `launch`, `cgroup` | the processes that start commands, and the control groups that they join |
 //! | `exec`, `output`, `disk` | one command: its end, its output, its use of the disk |
-//! | `workspace`, `files`, `tree`, `instance` | the files, and whose they are |
+//! | `workspace`, `files`, `tree` | the files |
+//! | `setup`, `instance` | folders of the host, and whose they are |
 //! | `probe`, `refusal` | what is in force, and how to get what is not |
 //!
 //! It works as root (then everything inside is a dedicated user) and as an ordinary user (then it is that user, seen from the host, in
@@ -24,26 +25,23 @@ mod launcher;
 mod output;
 mod probe;
 mod refusal;
+mod setup;
 mod spec;
 mod tree;
 mod workspace;
 
-use std::ffi::CString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use runtime::ports::sandbox::{IsolationLevel, IsolationReport, Sandbox, SandboxError, Workspace, WorkspaceSpec};
-use rustix::fs::{CWD, Mode, OFlags};
 
-use self::cgroup::ControlGroups;
-use self::files::{DEPENDENCIES, failed};
-use self::instance::Instance;
+use self::files::failed;
 use self::launch::Keepers;
 pub use self::launcher::launcher_entry;
-use self::refusal::HostFacts;
+use self::setup::Host;
 use self::workspace::LocalWorkspace;
 
 /// Name of this adapter in reports.
@@ -89,15 +87,8 @@ impl LocalSandboxConfig {
 /// What all workspaces of one sandbox need.
 struct Shared {
     keepers: Keepers,
-    facts: HostFacts,
-    /// The host user to become, if we are root.
-    become_id: Option<u32>,
-    data: PathBuf,
-    /// The template's `node_modules`.
-    dependencies: Option<PathBuf>,
-    node: Option<PathBuf>,
-    /// Declared last: removed after the keepers are gone.
-    instance: Instance,
+    /// Declared last: its folder is removed after the keepers are gone.
+    host: Host,
 }
 
 /// The embedded sandbox.
@@ -114,7 +105,9 @@ impl LocalSandbox {
     /// # Errors
     /// A folder of the configuration is missing or cannot be used.
     pub async fn new(config: LocalSandboxConfig) -> Result<Self, SandboxError> {
-        let shared = Arc::new(blocking("setting up the sandbox", move || prepare(config)).await?);
+        let keepers = setup::keepers(&config).await.map_err(|error| failed("starting a thread", error))?;
+        let host = blocking("setting up the sandbox", move || Host::prepare(&config)).await?;
+        let shared = Arc::new(Shared { keepers, host });
         let mut sandbox =
             Self { shared, report: probe::refused(&SandboxError::Closed), next_workspace: AtomicU64::new(0) };
         sandbox.report = sandbox.probe().await;
@@ -123,7 +116,7 @@ impl LocalSandbox {
 
     /// Looks again what is in force, by running something inside and trying each claim.
     pub async fn probe(&self) -> IsolationReport {
-        if let Some(refusal) = self.shared.facts.too_old() {
+        if let Some(refusal) = self.shared.host.facts.too_old() {
             return probe::refused(&refusal);
         }
         let home = self.home(&format!("probe-{}", self.next_workspace.fetch_add(1, Ordering::Relaxed)));
@@ -140,7 +133,7 @@ impl LocalSandbox {
     }
 
     fn home(&self, name: &str) -> PathBuf {
-        self.shared.instance.folder().join(name)
+        self.shared.host.instance.folder().join(name)
     }
 
     async fn create(&self, home: PathBuf) -> Result<LocalWorkspace, SandboxError> {
@@ -173,55 +166,4 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SandboxError> + Send + 'static,
 ) -> Result<T, SandboxError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| failed(doing, io::Error::other(error)))?
-}
-
-#[expect(clippy::disallowed_methods, reason = "resolves the folders of the sandbox's configuration")]
-fn prepare(config: LocalSandboxConfig) -> Result<Shared, SandboxError> {
-    let found = |path: &Path| {
-        path.canonicalize()
-            .map_err(|error| failed(&format!("looking for the sandbox's folder {}", path.display()), error))
-    };
-    let become_id = sandbox_user(config.user);
-    let dependencies = config.template_dir.map(|template| found(&template.join(DEPENDENCIES))).transpose()?;
-    if let (Some(dependencies), Some(id)) = (&dependencies, become_id) {
-        own(dependencies, id)
-            .map_err(|error| failed("giving the template's dependencies to the sandbox's user", error))?;
-    }
-    let node = config.node_dir.map(|node| found(&node)).transpose()?;
-    let starting = |error| failed("making the sandbox's folder", error);
-    let instance = Instance::start(&config.data_dir.join("sandbox")).map_err(starting)?;
-    let data = found(&config.data_dir)?;
-    let groups = if config.control_groups {
-        ControlGroups::find(Path::new("/"), Path::new("/proc/self"), std::process::id())
-    } else {
-        ControlGroups::none()
-    };
-    let facts = HostFacts::read(&config.launcher);
-    let keepers = Keepers::new(config.launcher, groups, config.idle_keepers);
-    let keepers = keepers.map_err(|error| failed("starting the thread that starts keepers", error))?;
-    // A system's Node is seen anyway.
-    let node = node.filter(|node| !node.starts_with("/usr"));
-    Ok(Shared { keepers, facts, become_id, data, dependencies, node, instance })
-}
-
-/// The user to become: only root can, and only if its user namespace knows that user.
-#[expect(clippy::disallowed_methods, reason = "reads this process's own user map")]
-fn sandbox_user(user: u32) -> Option<u32> {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let known = map.lines().any(|line| {
-        let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u64>().ok());
-        let (Some(first), _, Some(count)) = (numbers.next(), numbers.next(), numbers.next()) else { return false };
-        (first..first.saturating_add(count)).contains(&u64::from(user))
-    });
-    (known && rustix::process::geteuid().is_root()).then_some(user)
-}
-
-/// Gives the dependencies to the sandbox's user, once: the folder itself is given last and tells that it was done.
-fn own(dependencies: &Path, id: u32) -> io::Result<()> {
-    let path = CString::new(dependencies.as_os_str().as_encoded_bytes())?;
-    let folder = rustix::fs::openat(CWD, &path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    if rustix::fs::fstat(&folder)?.st_uid == id {
-        return Ok(());
-    }
-    tree::give_to(folder, id)
 }

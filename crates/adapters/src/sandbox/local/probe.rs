@@ -64,7 +64,7 @@ async fn verify(shared: &Shared, project: &Path) -> Result<Vec<IsolationFeature>
     let mut keeper = shared.keepers.take().await.map_err(|error| failed("starting a keeper", error))?;
     let limited = keeper.group.limit(&PROBE_LIMITS);
     let kept = limited.is_ok() && keeper.group.has_member(keeper.process());
-    let found = exec::look(&mut keeper, &shared.facts, &spec(shared, project, port), WITHIN).await?;
+    let found = exec::look(&mut keeper, &shared.host.facts, &spec(shared, project, port), WITHIN).await?;
     let mut features: Vec<_> = found.into_iter().map(feature).collect();
     features.extend([Controller::Memory, Controller::Pids, Controller::Cpu].map(|c| limit(shared, c, kept)));
     shared.keepers.keep(keeper);
@@ -73,13 +73,13 @@ async fn verify(shared: &Shared, project: &Path) -> Result<Vec<IsolationFeature>
 
 fn spec(shared: &Shared, project: &Path, host_port: u16) -> LaunchSpec {
     let link = |name: &&str| Some(((*name).to_owned(), namespace(name)?));
-    let hidden = HIDDEN.iter().map(PathBuf::from).chain([shared.data.clone()]).collect();
+    let hidden = HIDDEN.iter().map(PathBuf::from).chain([shared.host.data.clone()]).collect();
     LaunchSpec {
-        become_id: shared.become_id,
+        become_id: shared.host.become_id,
         view: FileView {
             project: project.to_owned(),
             dependencies: None,
-            node: shared.node.clone(),
+            node: shared.host.node.clone(),
             tmp_bytes: PROBE_LIMITS.tmp_bytes,
         },
         limits: ProcessLimits {
@@ -92,7 +92,7 @@ fn spec(shared: &Shared, project: &Path, host_port: u16) -> LaunchSpec {
             host_namespaces: NAMESPACES.iter().filter_map(link).collect(),
             host_port,
             hidden,
-            node: shared.node.is_some(),
+            node: shared.host.node.is_some(),
         }),
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct HostFacts {
     pub apparmor_restricts: Option<u64>,
     /// Whether this runs in a container.
     pub in_container: bool,
+    /// Whether this is root, which a container may have robbed of its rights.
+    pub is_root: bool,
     /// The launcher's program, which an AppArmor profile names.
     pub program: PathBuf,
 }
@@ -41,6 +43,7 @@ impl HostFacts {
             unprivileged_userns_clone: switch("kernel/unprivileged_userns_clone"),
             apparmor_restricts: switch("kernel/apparmor_restrict_unprivileged_userns"),
             in_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| Path::new(mark).exists()),
+            is_root: rustix::process::geteuid().is_root(),
             program: fs::read_link(program).unwrap_or_else(|_| program.to_owned()),
         }
     }
@@ -79,14 +82,12 @@ impl HostFacts {
             );
         }
         if self.in_container {
-            return (
-                "this container does not allow namespaces".into(),
-                vec![
-                    "Start the container with: --security-opt seccomp=unconfined --security-opt apparmor=unconfined \
-                     --security-opt systempaths=unconfined"
-                        .into(),
-                ],
-            );
+            let options = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined";
+            let mut remedy = vec![format!("Start the container with: {options}")];
+            if self.is_root {
+                remedy.push("and as an ordinary user (--user 1000), or with --cap-add SYS_ADMIN".into());
+            }
+            return ("this container does not allow namespaces".into(), remedy);
         }
         (
             "the kernel does not allow this user new namespaces".into(),

@@ -71,7 +71,7 @@ impl LocalWorkspace {
     /// Makes the folders.
     pub(super) fn create(shared: Arc<Shared>, home: PathBuf) -> Result<Self, SandboxError> {
         let (project, stage) = make_folders(&shared, &home).map_err(|error| failed("making a workspace", error))?;
-        let files = ProjectFiles::new(project, stage, shared.become_id);
+        let files = ProjectFiles::new(project, stage, shared.host.become_id);
         Ok(Self(Arc::new(Inner {
             shared,
             home,
@@ -112,12 +112,12 @@ fn make_folders(shared: &Shared, home: &Path) -> io::Result<(OwnedFd, OwnedFd)> 
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
     };
-    let own = |folder: OwnedFd| match shared.become_id {
+    let own = |folder: OwnedFd| match shared.host.become_id {
         Some(id) => tree::give_to(folder, id),
         None => Ok(()),
     };
     let project = make(home.join(PROJECT))?;
-    if shared.dependencies.is_some() {
+    if shared.host.dependencies.is_some() {
         own(make(home.join(PROJECT).join(DEPENDENCIES))?)?;
         own(make(home.join(LAYER))?)?;
         own(make(home.join(LAYER).join("upper"))?)?;
@@ -129,17 +129,17 @@ fn make_folders(shared: &Shared, home: &Path) -> io::Result<(OwnedFd, OwnedFd)> 
 impl Inner {
     /// Everything that a launcher must know about a command.
     fn job(&self, spec: ExecSpec) -> Result<Job, SandboxError> {
-        let payload = payload(&spec, self.shared.node.is_some())?;
-        let dependencies = self.shared.dependencies.as_ref().map(|lower| self.fresh_layer(lower)).transpose();
+        let payload = payload(&spec, self.shared.host.node.is_some())?;
+        let dependencies = self.shared.host.dependencies.as_ref().map(|lower| self.fresh_layer(lower)).transpose();
         let dependencies = dependencies.map_err(|error| failed("preparing the dependencies' layer", error))?;
         let watched = [self.home.join(PROJECT), self.home.join(LAYER)];
         let watched = watched.into_iter().take(if dependencies.is_some() { 2 } else { 1 }).collect();
         let launch = LaunchSpec {
-            become_id: self.shared.become_id,
+            become_id: self.shared.host.become_id,
             view: FileView {
                 project: self.home.join(PROJECT),
                 dependencies,
-                node: self.shared.node.clone(),
+                node: self.shared.host.node.clone(),
                 tmp_bytes: spec.limits.tmp_bytes,
             },
             limits: self.shared.process_limits(&spec),
@@ -165,7 +165,7 @@ impl Inner {
             tree::remove(&folder, &CString::new(name(old))?)?;
         }
         rustix::fs::mkdirat(&folder, name(number), Mode::RWXU)?;
-        if let Some(id) = self.shared.become_id {
+        if let Some(id) = self.shared.host.become_id {
             tree::give_to(tree::open_folder(&folder, name(number).as_str())?, id)?;
         }
         Ok(DependencyLayer { lower: lower.to_owned(), layer, work: name(number) })
@@ -189,7 +189,7 @@ impl Inner {
             .map_err(|error| failed("preparing a command", io::Error::other(error)))??;
         // Stops when the caller says so and when the workspace closes.
         let stop = self.closing.child_token();
-        let run = exec::run(&self.shared.keepers, &self.shared.facts, job, output, stop.clone());
+        let run = exec::run(&self.shared.keepers, &self.shared.host.facts, job, output, stop.clone());
         tokio::pin!(run);
         tokio::select! {
             outcome = &mut run => return outcome,

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use contract::api::RunStatus;
 use contract::event::{BuildState, Intent, ModelRef, NewEvent, Provider, Session, TextDelta, ToolName, ToolStatus};
 use contract::{CallId, ChatId, Event, MessageId, ProjectId, RunId, StepId, UserId};
 use futures::future::join_all;
@@ -290,6 +291,26 @@ async fn tool_calls_and_builds_are_rows() {
     assert_eq!(lines(calls), ["turn-1.1.1 command {} timed_out out too slow 5", "turn-1.1.2 web_search {} - - - -"]);
     let builds = "SELECT concat_ws(' ', build_id, status, error, started_at, duration_ms) FROM builds";
     assert_eq!(lines(builds), ["build-1.1 failed {} 100 9"]);
+}
+
+#[tokio::test]
+async fn the_pieces_of_an_answer_are_joined_when_its_run_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let claim = running(&store, 1).await[0];
+    for (after, piece) in [(2, "one, "), (3, "two, "), (4, "three")] {
+        let rows = vec![RowChange::AssistantText { text: piece.into() }];
+        store.append(Append { rows, ..text(claim, after, piece) }).await.unwrap();
+    }
+    let file = Connection::open(folder.path().join("baton.db")).unwrap();
+    let stored = || -> (i64, String) {
+        let sql = "SELECT (SELECT count(*) FROM prose), text FROM messages WHERE role = 'assistant'";
+        file.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+    };
+    assert_eq!(stored(), (3, String::new()));
+    let done = RowChange::Run { status: RunStatus::Completed, stop_reason: None, error: None, at: 9 };
+    store.append(Append { rows: vec![done], ends: true, ..text(claim, 5, "") }).await.unwrap();
+    assert_eq!(stored(), (0, "one, two, three".into()));
 }
 
 #[tokio::test]

@@ -53,6 +53,8 @@ fn take_descriptors() -> io::Result<(UnixStream, File)> {
     let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     let dev_null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&dev_null)?;
+    // What commands make is not to depend on who started Baton.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     // It outlives many commands, and must not keep the host's folder busy.
     std::env::set_current_dir("/")?;
     Ok((control, dev_null))

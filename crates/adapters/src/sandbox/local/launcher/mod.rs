@@ -89,7 +89,11 @@ pub fn launcher_entry() {
 fn launch(mut control: UnixStream, dev_null: &File) -> ! {
     match isolate(&mut control, dev_null) {
         Ok(init) => supervise(init, &mut control),
-        Err(error) => refuse(&mut control, error),
+        Err(error) => {
+            let _ = write_frame(&mut control, &refusal(error));
+            let _ = write_frame(&mut control, &Report::Gone);
+            exit(FAILED)
+        }
     }
 }
 
@@ -189,7 +193,6 @@ fn supervise(init: Pid, control: &mut UnixStream) -> ! {
         }
     };
     if reaped {
-        // If Baton is gone, nobody needs to know.
         let _ = write_frame(control, &Report::Gone);
     }
     exit(0)
@@ -210,7 +213,11 @@ fn wait_for_end(init: &OwnedFd, control: &UnixStream) -> bool {
 
 /// Reports a refused step and ends.
 fn refuse(control: &mut UnixStream, error: StageError) -> ! {
-    let StageError { stage, errno, what } = error;
-    let _ = write_frame(control, &Report::Refused { stage, errno, what });
+    // If Baton is gone, nobody needs to know.
+    let _ = write_frame(control, &refusal(error));
     exit(FAILED)
+}
+
+fn refusal(StageError { stage, errno, what }: StageError) -> Report {
+    Report::Refused { stage, errno, what }
 }

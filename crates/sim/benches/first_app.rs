@@ -1,0 +1,173 @@
+//! From a sentence to a preview, measured from outside: the release program over HTTP, its demo model without delays.
+//!
+//! `scripts/bench first-app` prints JSON lines, each the median of the rounds. What the program itself says (events carry their
+//! time) tells the parts; what a client waits for is told by the client's own clock. The recipe is the to-do list: three turns,
+//! a build that fails and one that is good, so a whole run holds two builds and the last wait holds one.
+#![expect(clippy::disallowed_methods, reason = "a benchmark starts the program and reads clock and load")]
+#![expect(clippy::expect_used, reason = "a benchmark that cannot go on has failed")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use adapters::model::sse::SseDecoder;
+use reqwest::header::HOST;
+use reqwest::{Client, Response};
+use serde_json::{Value, json};
+
+/// Rounds of which the median is told, after one that warms up.
+const ROUNDS: usize = 7;
+/// The sentence.
+const MESSAGE: &str = "Build me a to-do list";
+/// Longest event, in bytes.
+const EVENT_BYTES: usize = 8 * 1024 * 1024;
+
+/// A Baton that ends with the benchmark.
+struct Baton {
+    child: Child,
+    url: String,
+    token: String,
+    _data: tempfile::TempDir,
+}
+
+impl Drop for Baton {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn main() {
+    // An error says that it is chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let baton = start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let client = Client::builder().no_proxy().build().expect("a client");
+    let mut rounds: Vec<Vec<(&str, f64)>> = Vec::new();
+    for round in 0..=ROUNDS {
+        let measured = runtime.block_on(measure(&client, &baton));
+        if round > 0 {
+            rounds.push(measured);
+        }
+    }
+    for (n, (case, _)) in rounds[0].iter().enumerate() {
+        tell(case, rounds.iter().map(|round| round[n].1).collect());
+    }
+}
+
+/// Starts the program on an empty data folder. `scripts/bench` names it, and where the template is prepared.
+fn start() -> Baton {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the repository");
+    let named = |name: &str, usual: &str| std::env::var_os(name).map_or_else(|| root.join(usual), PathBuf::from);
+    let data = tempfile::Builder::new().prefix("bench-app-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let mut child = Command::new(named("BATON_BENCH_BINARY", "target/release/baton"))
+        .args(["up", "--no-open", "--port", "0", "--demo-speed", "0", "--data"])
+        .arg(data.path())
+        .arg("--templates")
+        .arg(named("BATON_BENCH_TEMPLATES", "target/templates"))
+        .env_remove("BATON_MODEL")
+        .env_remove("BATON_MODEL_URL")
+        .env_remove("BATON_MODEL_KEY")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the release program: scripts/bench builds it");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let first = lines.next().expect("a first line").expect("text");
+    let url = first.strip_prefix("Baton is up: ").expect("its address").to_owned();
+    let token = std::fs::read_to_string(data.path().join("owner-token")).expect("the owner's token");
+    Baton { child, url, token, _data: data }
+}
+
+/// One message to its preview: case and milliseconds.
+async fn measure(client: &Client, baton: &Baton) -> Vec<(&'static str, f64)> {
+    let sent = Instant::now();
+    let since = |start: Instant| start.elapsed().as_secs_f64() * 1e3;
+    let request = client.post(format!("{}/v1/chats", baton.url)).bearer_auth(&baton.token);
+    let accepted = request.json(&json!({ "text": MESSAGE })).send().await.expect("an answer");
+    let accepted: Value = accepted.error_for_status().expect("accepted").json().await.expect("JSON");
+    let answered = since(sent);
+    let run = accepted["run_id"].as_str().expect("a run");
+    let request = client.get(format!("{}/v1/runs/{run}/events", baton.url)).bearer_auth(&baton.token);
+    let mut events = Events::of(request.send().await.expect("a stream").error_for_status().expect("a stream"));
+    let (mut first, mut model, mut token, mut told) = (None, None, sent, Vec::new());
+    let preview = loop {
+        let event = events.next().await.expect("the run reaches its preview");
+        first.get_or_insert_with(|| since(sent));
+        match event["type"].as_str().expect("a type") {
+            "thinking_delta" | "text_delta" | "file_delta" => {
+                model.get_or_insert_with(|| since(sent));
+            }
+            "turn_completed" => token = Instant::now(),
+            "preview_url" => break event,
+            _ => {}
+        }
+        told.push(event);
+    };
+    let host = preview["host"].as_str().expect("a host");
+    let page = client.get(format!("{}/", baton.url)).header(HOST, host).send().await.expect("the preview");
+    page.error_for_status().expect("the preview").bytes().await.expect("its bytes");
+    let shown = since(token);
+    let whole = since(sent);
+    // The chat's next message has to wait for the run's end.
+    while events.next().await.is_some() {}
+    vec![
+        ("message → accepted", answered),
+        ("message → first event", first.unwrap_or(0.0)),
+        ("message → first model event", model.unwrap_or(0.0)),
+        ("last model token → preview 200", shown),
+        ("  of it: check", part(&told, "check")),
+        ("  of it: build", part(&told, "build")),
+        ("  of it: publish", part(&told, "publish")),
+        ("message → preview 200, three turns and two builds", whole),
+    ]
+}
+
+/// Milliseconds that the last step of a kind took, by the times of the program's own events.
+fn part(events: &[Value], kind: &str) -> f64 {
+    let at = |state: &str| {
+        let fits = |e: &&Value| e["type"] == "step_state" && e["state"] == state;
+        let of_kind = |e: &&Value| e["id"].as_str().is_some_and(|id| id.starts_with(kind));
+        events.iter().rfind(|event| fits(event) && of_kind(event)).and_then(|event| event["at"].as_f64())
+    };
+    // The step's end may come with or after the preview's address.
+    let end = at("completed").or_else(|| events.last().and_then(|event| event["at"].as_f64()));
+    end.zip(at("running")).map_or(-1.0, |(end, start)| (end - start).max(0.0))
+}
+
+struct Events {
+    answer: Response,
+    decoder: SseDecoder,
+    ready: std::collections::VecDeque<Value>,
+}
+
+impl Events {
+    fn of(answer: Response) -> Self {
+        Self { answer, decoder: SseDecoder::new(EVENT_BYTES), ready: Default::default() }
+    }
+
+    async fn next(&mut self) -> Option<Value> {
+        while self.ready.is_empty() {
+            let bytes = self.answer.chunk().await.expect("the stream")?;
+            let ready = &mut self.ready;
+            let push = |event: adapters::model::sse::SseEvent| ready.extend(serde_json::from_str::<Value>(&event.data));
+            self.decoder.push(&bytes, push).expect("events within their limit");
+        }
+        self.ready.pop_front()
+    }
+}
+
+fn tell(case: &str, mut values: Vec<f64>) {
+    values.sort_by(f64::total_cmp);
+    let value = (values[values.len() / 2] * 100.0).round() / 100.0;
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load1: Option<f64> = load.split(' ').next().and_then(|load| load.parse().ok());
+    let setting = format!(
+        "one at a time, median of {ROUNDS}, SQLite at full durability, demo model without delays, sandboxed vite build"
+    );
+    let line = json!({
+        "bench": "first-app", "case": case, "value": value, "unit": "ms", "setting": setting, "load1": load1,
+    });
+    // Nobody may be reading.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
