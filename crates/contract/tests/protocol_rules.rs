@@ -303,6 +303,9 @@ const TAGS: &[(&str, Rows)] = rules! {
         r#"<command command="ls' args='["a"]'/>."# => r#"error(command: bad_tag) ".""#
         "<file path=\"a.tsx>\nimport x from \"y\";\n<b/><done/>\n</file>." => r#"error(file: bad_tag) ".""#
         "<file path=\"a.tsx>\nimport x from \"y\"; () => <b/><done/>\n</file>." => r#"error(file: bad_tag) ".""#
+        "<sandbox project='it's'><file path='a'>x</file></sandbox>" => r#"sandbox it/( file a[ "x" ] )"#
+        "<sandbox project='a' <file path='a'>x</file></sandbox>" => r#"error(sandbox: bad_tag) file a[ "x" ]"#
+        "<thinking about='it's'>a</thinking>" => r#"thinking[ "a" ]"#
         "<thinking>a\n<command command='a'' />b</thinking>" => r#"thinking[ "a\n<command command='a'' />b" ]"#
     }
 };

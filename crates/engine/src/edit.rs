@@ -30,10 +30,23 @@ pub fn apply(text: &str, blocks: &[Replacement]) -> Result<String, BadEdit> {
             (_, Some(_), Some(_)) => {
                 return bad("edit_ambiguous", "occurs more than once; take in more lines around it");
             }
-            (_, Some(at), None) => text.replace_range(at..at + search.len(), &replace),
+            (_, Some(at), None) => {
+                text.replace_range(at..at + search.len() + dropped(&text, at, &search, &replace), &replace)
+            }
         }
     }
     Ok(text)
+}
+
+/// Bytes of the line break that goes with whole lines which are replaced by nothing, so that no empty line stays behind.
+fn dropped(text: &str, at: usize, search: &str, replace: &str) -> usize {
+    let whole_lines = at == 0 || text[..at].ends_with('\n');
+    let rest = &text[at + search.len()..];
+    match (replace.is_empty() && whole_lines, rest.starts_with("\r\n"), rest.starts_with('\n')) {
+        (true, true, _) => 2,
+        (true, false, true) => 1,
+        _ => 0,
+    }
 }
 
 fn adapt(text: &str, crlf: bool) -> String {
@@ -88,6 +101,8 @@ mod tests {
             ("a b c", vec![block("d", "x")], Err("edit_no_match")),
             ("a b c", vec![block("", "x")], Err("edit_no_match")),
             ("a\r\nb\r\n", vec![block("a\nb", "c\nd")], Ok("c\r\nd\r\n")),
+            ("a\nb\nc\n", vec![block("b", "")], Ok("a\nc\n")),
+            ("a\nb c\n", vec![block(" c", "")], Ok("a\nb\n")),
             ("cost", vec![block("cost", "$' $& $1")], Ok("$' $& $1")),
         ];
         for (text, blocks, want) in cases {

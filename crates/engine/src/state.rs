@@ -4,8 +4,8 @@
 //! not here (the log has them); the state holds their hashes.
 
 use contract::event::{
-    Author, BuildError, BuildState, Event, Finish, NewEvent, Session, StepAdded, StepKind, StepState, StepStatus,
-    StopReason, TokenCount, ToolFinished, ToolInput, ToolRequested, ToolStatus,
+    Author, BuildError, BuildState, Event, Finish, NewEvent, Session, StepAdded, StepKind, StepRetry, StepState,
+    StepStatus, StopReason, TokenCount, ToolFinished, ToolInput, ToolRequested, ToolStatus,
 };
 use contract::{CallId, ProjectPath, StepId};
 use serde::{Deserialize, Serialize};
@@ -208,12 +208,7 @@ impl RunState {
             Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) => self.ended = true,
             Event::StepAdded(added) => self.add_step(added),
             Event::StepState(state) => self.set_step(state),
-            Event::StepRetry(retry) => {
-                if let Some(step) = self.steps.iter_mut().find(|s| s.id == retry.id) {
-                    step.failures += 1;
-                    step.retry_at = Some(entry.at + retry.delay_ms);
-                }
-            }
+            Event::StepRetry(retry) => self.retry_step(retry, entry.at),
             Event::TextDelta(delta) => self.say(entry, &delta.text),
             Event::FileCompleted(file) => {
                 self.changed(entry, file.by);
@@ -294,6 +289,13 @@ impl RunState {
         }
         if state.state == StepStatus::Failed && matches!(kind, StepKind::Check | StepKind::Build) {
             self.failed_rounds += 1;
+        }
+    }
+
+    fn retry_step(&mut self, retry: &StepRetry, at: u64) {
+        if let Some(step) = self.steps.iter_mut().find(|s| s.id == retry.id) {
+            step.failures += 1;
+            step.retry_at = Some(at + retry.delay_ms);
         }
     }
 

@@ -86,11 +86,17 @@ impl Element {
         }
     }
 
-    /// Whether a body and a closing tag belong to it, so that both are skipped when the element is refused.
+    /// Whether a body belongs to it that is skipped when the element is refused. What stands in a sandbox speaks for itself.
     pub(super) fn has_body(self) -> bool {
         match self {
-            Self::Thinking | Self::Sandbox | Self::File | Self::Edit | Self::Install | Self::Skill => true,
-            Self::Delete | Self::Rename | Self::Command | Self::WebSearch | Self::UrlScrape | Self::Done => false,
+            Self::Thinking | Self::File | Self::Edit | Self::Install | Self::Skill => true,
+            Self::Sandbox
+            | Self::Delete
+            | Self::Rename
+            | Self::Command
+            | Self::WebSearch
+            | Self::UrlScrape
+            | Self::Done => false,
         }
     }
 

@@ -44,16 +44,17 @@
 //!
 //! # What is an error
 //! [`ErrorCode`] lists it. Every error can be told to the model and recovered from; nothing was done for the element, and a body that
-//! belongs to it is skipped, never read as text. A tag that the end of the response cuts off is never acted on: its bytes are content.
+//! belongs to it is skipped, never read as text (a sandbox has no body of its own: its elements count). A tag that the end of the
+//! response cuts off is never acted on: its bytes are content.
 //!
 //! # What it costs
 //! One pass with `memchr`. Held back is only what cannot be decided yet: a tag, a closing tag and what decides it, a line break that may
 //! stand before one, a fence line, the beginning of a character, and the bodies of edit, install and skill ([`MAX_BODY_BYTES`]). All else
 //! leaves [`Parser::push`] before it returns, borrowed from the input.
 //!
-//! The files, from bytes to frames: `look` asks questions of bytes, `tag` reads a tag, `element` knows the names, `action` turns tags and
-//! bodies (`edit`, `install`) into frames, `marks` knows what ends
-//! what, `parser` holds the place. This room does no I/O and never judges what an action may do.
+//! The files, from bytes to frames: `look` asks questions of bytes, `element` knows the names, `tag` reads a tag, `action` turns tags and
+//! bodies (`edit`, `install`) into frames, `marks` knows what ends what, `parser` holds the place. This room does no I/O and never judges
+//! what an action may do.
 
 mod action;
 pub mod check;

@@ -362,7 +362,8 @@ impl Parser {
 
     /// Does what a whole tag says.
     fn act(&mut self, tag: OpenTag, attributes: Attributes<'_>, sink: &mut impl FnMut(Frame<'_>)) {
-        if !tag.scan.is_well_formed() {
+        let needs_attributes = !tag.lead.element.needs().is_empty();
+        if needs_attributes && !tag.scan.is_well_formed() {
             return self.refuse(tag, Fault::bad_tag(tag.lead.element), sink);
         }
         let empty = tag.scan.self_closing();
