@@ -76,7 +76,6 @@ limits! {
     command_args = 60, "arguments", "Arguments of one command.";
     command_arg_bytes = KIB, "bytes", "One argument of a command.";
     command_output_bytes = MIB, "bytes", "Output of one command that is kept: head and tail.";
-    install_ms = 120_000, "ms", "One install.";
     install_packages = 40, "packages", "Packages of one install.";
     build_ms = 180_000, "ms", "One build.";
     build_log_tail_bytes = 16 * KIB, "bytes", "End of a build's output that is kept in its error.";
@@ -104,7 +103,6 @@ limits! {
     run_inbox = 256, "events", "Events from a run's effects that wait for the run's task.";
     merged_delta_bytes = 64 * KIB, "bytes", "One stored delta after merging.";
     commit_batch = 4_096, "events", "Events of one commit.";
-    snapshot_events = 500, "events", "Events after which a run's state is saved.";
     live_ring_bytes = 64 * KIB, "bytes", "Latest encoded events of a run that are kept in memory for its readers (D8).";
     read_page = 512, "events", "Events that a reader takes from the store at once.";
     sse_heartbeat_ms = 15_000, "ms", "Comment lines on a quiet stream.";

@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -p sim --bench store` prints JSON lines. Every figure is the median of five rounds; compare lines of one run alone.
 #![expect(clippy::disallowed_methods, reason = "a bench reads clocks and owns files and tasks")]
+#![expect(clippy::expect_used, reason = "a bench that cannot go on says why")]
 
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -30,10 +31,13 @@ fn main() {
     raw_commits(folder.path());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
+        let grouped = Options::default();
         for producers in [1, 16, 64, 256] {
-            appends(&folder.path().join(format!("append-{producers}")), producers, 1).await;
+            appends(&folder.path().join(format!("append-{producers}")), &grouped, producers, 1).await;
         }
-        appends(&folder.path().join("bulk"), 16, 64).await;
+        appends(&folder.path().join("bulk"), &grouped, 16, 64).await;
+        let alone = Options { commit_events: 1, ..Options::default() };
+        appends(&folder.path().join("alone"), &alone, 16, 1).await;
         admissions(&folder.path().join("admit")).await;
         replays(&folder.path().join("replay")).await;
     });
@@ -89,8 +93,8 @@ fn raw_commits(folder: &Path) {
     tell("raw commits of 4 KiB, p50", median(times), "µs", "overwrite + fdatasync");
 }
 
-fn open(data: &Path) -> Arc<Sqlite> {
-    Arc::new(Sqlite::open(data, &Options::default()).expect("a store"))
+fn open(data: &Path, options: &Options) -> Arc<Sqlite> {
+    Arc::new(Sqlite::open(data, options).expect("a store"))
 }
 
 async fn runs(store: &Sqlite, count: usize) -> (UserId, Vec<Claim>) {
@@ -112,8 +116,8 @@ fn small(claim: Claim, after: u64, events: u64) -> Append {
 }
 
 /// Each producer appends to a run of its own and waits for each answer.
-async fn appends(data: &Path, producers: usize, events: u64) {
-    let store = open(data);
+async fn appends(data: &Path, options: &Options, producers: usize, events: u64) {
+    let store = open(data, options);
     let (_, claims) = runs(&store, producers).await;
     let mut ends = vec![2_u64; producers];
     let (mut rates, mut cpus, mut p50s, mut p99s) = (vec![], vec![], vec![], vec![]);
@@ -150,7 +154,8 @@ async fn appends(data: &Path, producers: usize, events: u64) {
             p99s.push(times[times.len() * 99 / 100]);
         }
     }
-    let case = format!("append {events} to each of {producers} runs");
+    let grouping = if options.commit_events == 1 { ", one request a commit" } else { "" };
+    let case = format!("append {events} to each of {producers} runs{grouping}");
     tell(&case, median(rates), "events/s", DURABLE);
     tell(&format!("{case}, p50"), median(p50s), "µs", DURABLE);
     tell(&format!("{case}, p99"), median(p99s), "µs", DURABLE);
@@ -163,7 +168,7 @@ async fn appends(data: &Path, producers: usize, events: u64) {
 
 /// 16 users whose messages arrive at the same moment, again and again.
 async fn admissions(data: &Path) {
-    let store = open(data);
+    let store = open(data, &Options::default());
     let clerk = Arc::new(Clerk::new());
     let mut rates = vec![];
     for _ in 0..=ROUNDS {
@@ -189,7 +194,7 @@ async fn admissions(data: &Path) {
 }
 
 async fn replays(data: &Path) {
-    let store = open(data);
+    let store = open(data, &Options::default());
     let (_, claims) = runs(&store, 50).await;
     let ids: Vec<RunId> = claims.iter().map(|claim| claim.run_id).collect();
     for claim in claims {

@@ -1,14 +1,15 @@
 //! Every adapter and its stand-in against the suite of its port.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use adapters::bus::LocalBus;
 use adapters::objects::AddressedObjects;
 use adapters::store::sqlite::{Options, Sqlite};
 use runtime::ports::{Bus, Objects, Store};
 use sim::conformance;
-use sim::memory::{Hook, MemoryObjects, MemoryStore};
+use sim::memory::{Hook, MemoryObjects, MemoryStore, Moment};
 use tempfile::TempDir;
 
 /// A folder in a folder that is gone at the end of the test.
@@ -78,4 +79,25 @@ async fn objects_in_memory_keep_every_promise() {
 #[tokio::test]
 async fn the_bus_of_a_process_keeps_every_promise() {
     conformance::bus(async || Arc::new(LocalBus::new()) as Arc<dyn Bus>).await;
+}
+
+/// A failure before a call means that nothing was done; one after it, that all was and nobody heard of it.
+#[tokio::test]
+async fn the_store_in_memory_fails_where_it_is_told() {
+    let strike = Arc::new(Mutex::new(None));
+    let told = strike.clone();
+    let store = MemoryStore::new(Hook::new(move |moment, op| match *told.lock().unwrap() {
+        Some(when) if when == moment && op.name == "admit" => Err("the connection broke".into()),
+        _ => Ok(()),
+    }));
+    let clerk = conformance::store::Clerk::new();
+    for (when, stored) in [(Moment::Before, 0), (Moment::After, 2)] {
+        let admission = clerk.new_chat(clerk.id());
+        *strike.lock().unwrap() = Some(when);
+        let error = store.admit(admission.clone()).await.unwrap_err();
+        assert_eq!(error.to_string(), "the store failed: the connection broke");
+        assert_eq!(store.read_after(admission.run_id, 0, 9).await.unwrap().len(), stored);
+        *strike.lock().unwrap() = None;
+        store.admit(clerk.new_chat(clerk.id())).await.unwrap();
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! The test starts its own binary as a child that appends to several runs at once and writes a line to stdout for each answer.
 #![expect(clippy::disallowed_methods, reason = "starts, reads and kills a process of its own")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,7 @@
 //! A real sandbox with the real binary as its launcher, and short ways to run things in it. Shared by the sandbox tests.
 
 #![expect(clippy::disallowed_methods, reason = "tests prepare the host's side themselves")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test's own trouble ends the test")]
 // Each test file uses its own part of this one.
 #![expect(dead_code, reason = "shared by several test files")]
 

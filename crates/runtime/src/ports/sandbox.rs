@@ -173,7 +173,7 @@ pub enum ExecEnd {
     Cancelled,
     /// Its processes together needed more memory than allowed, and it did not succeed without.
     OutOfMemory,
-    /// The workspace grew over what it may take on the disk.
+    /// The workspace grew over what it may take on the disk, or so wide and deep that this cannot be told.
     OutOfDisk,
 }
 

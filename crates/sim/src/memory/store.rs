@@ -264,26 +264,26 @@ impl State {
         }
     }
 
-    fn put_inbox(&mut self, id: RunId, item: InboxItem) {
+    fn put_inbox(&mut self, id: RunId, item: InboxItem) -> Result<(), StoreError> {
         let there = self.inbox.iter().any(|(_, run, other)| *run == id && *other == item);
-        let Some(claim) = self.run(id).and_then(|run| run.claim.as_mut()) else { return };
-        if !claim.held {
-            claim.claimable_at.get_or_insert(0);
-        }
+        let Some(claim) = self.run(id).and_then(|run| run.claim.as_mut()) else { return Ok(()) };
+        claim.claimable_at.get_or_insert(0);
         if !there {
             self.inbox_numbers += 1;
             self.inbox.push((self.inbox_numbers, id, item));
         }
+        Ok(())
     }
 
-    fn release(&mut self, claim: Claim) {
+    fn release(&mut self, claim: Claim) -> Result<(), StoreError> {
         let wanted = self.inbox.iter().any(|(_, run, _)| *run == claim.run_id);
-        let Some(run) = self.run(claim.run_id) else { return };
+        let Some(run) = self.run(claim.run_id) else { return Ok(()) };
         let parked = run.view.status == RunStatus::Waiting && !wanted;
         if let Some(held) = run.held_under(claim.epoch) {
             held.held = false;
             held.claimable_at = (!parked).then_some(0);
         }
+        Ok(())
     }
 
     fn chat_view(&self, chat: &Chat) -> ChatView {
@@ -411,7 +411,7 @@ impl Store for MemoryStore {
     }
 
     async fn release(&self, claim: Claim) -> Result<(), StoreError> {
-        self.call("release", Some(claim.run_id), |state| Ok(state.release(claim))).await
+        self.call("release", Some(claim.run_id), |state| state.release(claim)).await
     }
 
     async fn append(&self, append: Append) -> Result<u64, AppendError> {
@@ -430,7 +430,7 @@ impl Store for MemoryStore {
     }
 
     async fn put_inbox(&self, run: RunId, item: InboxItem, _at: u64) -> Result<(), StoreError> {
-        self.call("put_inbox", Some(run), |state| Ok(state.put_inbox(run, item))).await
+        self.call("put_inbox", Some(run), |state| state.put_inbox(run, item)).await
     }
 
     async fn inbox(&self, run: RunId) -> Result<Vec<(u64, InboxItem)>, StoreError> {

@@ -225,7 +225,7 @@ fn collect_one(
     budget: &mut Budget,
     limits: ScanLimits,
 ) -> Result<Bytes, SandboxError> {
-    let bytes = read_regular(&entry.folder, entry.name, path, limits.file_bytes)?;
+    let bytes = read_regular(entry.folder, entry.name, path, limits.file_bytes)?;
     budget.take(bytes.len() as u64)?;
     Ok(bytes)
 }

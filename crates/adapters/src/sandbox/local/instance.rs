@@ -89,6 +89,7 @@ fn remove_dead(all: &OwnedFd) -> io::Result<()> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test prepares and looks at folders")]
 mod tests {
     use super::*;
 

@@ -13,6 +13,8 @@ use rustix::io::Errno;
 
 /// Folders below each other that are looked into.
 const DEPTH: usize = 64;
+/// Folders at that depth that wait, open, until their usage is added up.
+const DEEP_FOLDERS: usize = 256;
 /// What a file or folder is taken to cost on the disk beside its content, in bytes.
 pub(super) const ENTRY_BYTES: u64 = 4_096;
 /// A block of `st_blocks`, in bytes.
@@ -124,18 +126,28 @@ pub(super) fn walk<B>(
     }
 }
 
-/// What a tree takes on the disk, in bytes; the greatest number if it is too deep to tell.
+/// What a tree takes on the disk, in bytes. The greatest number if it is so deep in so many places that it cannot be told.
 pub(super) fn usage(root: OwnedFd) -> io::Result<u64> {
     let mut bytes: u64 = 0;
-    let ended = walk(root, |entry| {
-        if entry.is_folder() && entry.too_deep {
-            return ControlFlow::Break(());
+    // Where a walk reaches its depth, another one begins.
+    let mut roots = vec![root];
+    while let Some(root) = roots.pop() {
+        let ended = walk(root, |entry| {
+            let blocks = u64::try_from(entry.stat.st_blocks).unwrap_or(0);
+            bytes = bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES)).saturating_add(ENTRY_BYTES);
+            if entry.is_folder() && entry.too_deep {
+                if roots.len() == DEEP_FOLDERS {
+                    return ControlFlow::Break(());
+                }
+                roots.extend(open_folder(entry.folder, entry.name));
+            }
+            ControlFlow::Continue(Next::Enter)
+        })?;
+        if ended.is_break() {
+            return Ok(u64::MAX);
         }
-        let blocks = u64::try_from(entry.stat.st_blocks).unwrap_or(0);
-        bytes = bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES)).saturating_add(ENTRY_BYTES);
-        ControlFlow::Continue(Next::Enter)
-    })?;
-    Ok(if ended.is_break() { u64::MAX } else { bytes })
+    }
+    Ok(bytes)
 }
 
 /// Gives everything in a tree to a user, the root last, so that its owner tells whether the work was finished.
@@ -230,5 +242,69 @@ fn move_up(from: &OwnedFd, name: &CStr, top: &OwnedFd, next_name: &mut u64) -> i
             Err(Errno::ACCESS) => rustix::fs::chmodat(from, name, Mode::RWXU, AtFlags::empty())?,
             result => return Ok(result?),
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests make trees")]
+mod tests {
+    use super::*;
+
+    const NAME: &str = "a-name-that-makes-a-path-of-these-longer-than-any-path-may-be-0123456789";
+    const LEVELS: u64 = 300;
+
+    fn open(path: &std::path::Path) -> OwnedFd {
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    }
+
+    /// A folder `top` with folders far beyond what a path can name and a walk looks into, and a file at the bottom.
+    fn deep_tree() -> (tempfile::TempDir, OwnedFd) {
+        let base = tempfile::tempdir().unwrap();
+        let base_folder = open(base.path());
+        rustix::fs::mkdirat(&base_folder, "top", Mode::RWXU).unwrap();
+        let mut folder = open_folder(&base_folder, "top").unwrap();
+        for _ in 0..LEVELS {
+            rustix::fs::mkdirat(&folder, NAME, Mode::RWXU).unwrap();
+            folder = open_folder(&folder, NAME).unwrap();
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        let file = rustix::fs::openat(&folder, "bottom", flags, Mode::RUSR | Mode::WUSR).unwrap();
+        rustix::io::write(&file, &[b'x'; 100_000]).unwrap();
+        (base, base_folder)
+    }
+
+    #[test]
+    fn depth_hides_nothing_from_the_count_and_nothing_from_removal() {
+        let (base, base_folder) = deep_tree();
+        let bytes = usage(open_folder(&base_folder, "top").unwrap()).unwrap();
+        let least = 100_000 + LEVELS * ENTRY_BYTES;
+        assert!((least..least * 4).contains(&bytes), "{bytes}");
+
+        let top = base.path().join("top");
+        for (name, mode) in [("locked/inner/innermost", 0o000), ("read-only/inner", 0o500), ("-rf/new\nline", 0o777)] {
+            std::fs::create_dir_all(top.join(name)).unwrap();
+            std::fs::write(top.join(name).join("file"), "x").unwrap();
+            let outer = top.join(name.split('/').next().unwrap());
+            for folder in [top.join(name), outer] {
+                std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            }
+        }
+        std::os::unix::fs::symlink(base.path(), top.join("link")).unwrap();
+        std::fs::write(base.path().join("kept"), "x").unwrap();
+        remove(&base_folder, c"top").unwrap();
+        assert!(!top.exists() && base.path().join("kept").exists());
+        remove(&base_folder, c"top").unwrap();
+    }
+
+    #[test]
+    fn a_walk_ends_at_its_depth_and_says_so() {
+        let (_base, base_folder) = deep_tree();
+        let mut seen = Vec::new();
+        let ended = walk::<()>(open_folder(&base_folder, "top").unwrap(), |entry| {
+            seen.push(entry.too_deep);
+            ControlFlow::Continue(Next::Enter)
+        });
+        assert!(ended.unwrap().is_continue());
+        assert_eq!((seen.len(), seen.iter().position(|deep| *deep)), (DEPTH, Some(DEPTH - 1)));
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! <data>/sandbox/<instance>/<n>/project      mounted at /workspace
 //!                               layer/upper  what commands change in node_modules
+//!                               layer/lower  empty: where a launcher attaches the template's
 //!                               layer/<n>    the overlay's work folder, fresh for each command
 //!                               stage        new files, before their rename into the project; no command sees it
 //! ```
@@ -121,6 +122,8 @@ fn make_folders(shared: &Shared, home: &Path) -> io::Result<(OwnedFd, OwnedFd)> 
         own(make(home.join(PROJECT).join(DEPENDENCIES))?)?;
         own(make(home.join(LAYER))?)?;
         own(make(home.join(LAYER).join("upper"))?)?;
+        // The launcher attaches the template's here, in its own view.
+        make(home.join(LAYER).join("lower"))?;
     }
     own(rustix::io::dup(&project)?)?;
     Ok((project, make(home.join(STAGE))?))

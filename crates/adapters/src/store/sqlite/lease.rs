@@ -67,7 +67,7 @@ pub(super) fn put_inbox(db: &Connection, run: RunId, item: &str, at: u64) -> Res
     let run = key(run.bits());
     db.prepare_cached(
         "INSERT INTO inbox (run_id, item, at) SELECT run_id, ?2, ?3 FROM claims WHERE run_id = ?1
-         ON CONFLICT (run_id, item) DO NOTHING",
+         AND NOT EXISTS (SELECT 1 FROM inbox WHERE run_id = ?1 AND item = ?2)",
     )?
     .execute(params![run, item, int(at)])?;
     db.prepare_cached("UPDATE claims SET claimable_at = 0 WHERE run_id = ?1 AND claimable_at IS NULL")?

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use contract::api::{Accepted, ChatDetail, ChatView, Page, RunView, VersionView};
-use contract::{ChatId, ProjectId, RunId, UserId};
+use contract::{ChatId, Limits, ProjectId, RunId, UserId};
 use runtime::ports::store::{
     Admission, AdmitError, Append, AppendError, Claim, InboxItem, ProjectRow, Store, StoreError, StoredEvent,
 };
@@ -64,13 +64,19 @@ impl Default for Options {
     }
 }
 
+impl From<&Limits> for Options {
+    fn from(limits: &Limits) -> Self {
+        Self { commit_events: usize::try_from(limits.commit_batch).unwrap_or(usize::MAX), ..Self::default() }
+    }
+}
+
 /// The store in `<data>/baton.db`.
 ///
-/// Fields are dropped in this order: the writer first finishes what was queued, and the lock goes last, so that whoever opens
-/// the folder next finds nobody in it.
+/// Fields are dropped in this order: the writer finishes what was queued and, as the last connection, leaves everything in the
+/// one file; the lock goes last, so that whoever opens the folder next finds nobody in it.
 pub struct Sqlite {
-    writer: Writer,
     readers: Readers,
+    writer: Writer,
     file: PathBuf,
     _lock: Lock,
 }

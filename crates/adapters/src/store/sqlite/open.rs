@@ -126,6 +126,10 @@ pub(super) fn lock(data: &Path) -> Result<Lock, OpenError> {
         .mode(0o700)
         .create(data)
         .map_err(|error| OpenError::io("make the data folder", data, error))?;
+    // The folder's own entry is in its parent.
+    File::open(data.join(".."))
+        .and_then(|parent| parent.sync_all())
+        .map_err(|error| OpenError::io("keep the data folder", data, error))?;
     let path = data.join("lock");
     let unusable = |error: io::Error| OpenError::io("lock", &path, error);
     let mut file = OpenOptions::new()

@@ -68,7 +68,11 @@ async fn a_folder_has_one_baton_at_a_time() {
     assert!(matches!(&error, OpenError::DataDirInUse { pid: Some(pid), .. } if *pid == std::process::id()), "{error}");
     assert_eq!(error.code(), "data_dir_in_use");
     assert!(error.to_string().contains(&format!("(process {})", std::process::id())), "{error}");
+    store.owner(UserId::from_bits(7), 1).await.unwrap();
+    store.owner(UserId::from_bits(7), 1).await.unwrap();
+    store.project_by_slug("none").await.unwrap();
     drop(store);
+    assert!(!data.join("baton.db-wal").exists(), "closed, everything is in the one file");
     open(&data);
 }
 
@@ -347,6 +351,7 @@ async fn checking_finds_what_is_wrong() {
             "does not end where its row says",
         ),
         ("UPDATE counters SET active = active + 1 WHERE scope = 'user'", "counter of active runs of user"),
+        ("INSERT INTO prose VALUES (zeroblob(16), 1, 'x')", "is in pieces"),
         ("DELETE FROM counters WHERE scope = 'global'", "counter of active runs of global"),
         ("UPDATE runs SET status = 'failed', ended_at = 1 WHERE n = 1", "is failed and can be claimed"),
         (

@@ -21,6 +21,8 @@ const INVARIANTS: &[&str] = &[
      WHERE coalesce(c.last_seq, r.last_seq) <> coalesce((SELECT max(seq) FROM events e WHERE e.run_id = r.id), 0)",
     "SELECT 'run ' || hex(r.id) || ' is ' || r.status || ' and ' || iif(c.run_id IS NULL, 'cannot', 'can') || ' be claimed'
      FROM runs r LEFT JOIN claims c ON c.run_id = r.id WHERE (r.ended_at IS NULL) <> (c.run_id IS NOT NULL)",
+    "SELECT 'the answer of run ' || hex(run_id) || ' is in pieces' FROM prose WHERE run_id NOT IN (SELECT run_id FROM claims)
+     GROUP BY run_id",
     "SELECT 'the counter of active runs of ' || scope || ' ' || hex(id) || ' is wrong' FROM (
          SELECT scope, id, active FROM counters
          UNION ALL SELECT 'chat', chat_id, -count(*) FROM claims JOIN runs ON id = run_id GROUP BY chat_id

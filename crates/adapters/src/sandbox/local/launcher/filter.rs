@@ -165,12 +165,7 @@ fn denied(count_is_limit: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, Backe
     rules.insert(libc::SYS_socketpair, vec![no_family]);
 
     let request = |request: &libc::c_ulong| {
-        SeccompRule::new(vec![SeccompCondition::new(
-            1,
-            SeccompCmpArgLen::Dword,
-            SeccompCmpOp::Eq,
-            u64::from(*request),
-        )?])
+        SeccompRule::new(vec![SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *request)?])
     };
     rules.insert(libc::SYS_ioctl, TERMINAL_INJECTION.iter().map(request).collect::<Result<_, _>>()?);
     Ok(rules)

@@ -24,8 +24,13 @@ const ETC: &[&str] = &["/etc/ld.so.cache", "/etc/alternatives"];
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Where the new root is put together. Hides what was there from the launcher alone, which holds all that it needs by descriptor.
 const STAGING: &str = "/tmp";
-/// Where layers lie for the moment in which the overlay is mounted.
-const LAYERS: &str = ".layers";
+/// The new root, in [`STAGING`].
+const ROOT: &str = "root";
+/// Where the parts of the dependencies' overlay are attached, in [`STAGING`]: beside the new root, so that they have no name in it, and go
+/// with the host's root.
+const LAYERS: &str = "layers";
+/// Where the template's dependencies are attached in the layer's folder, so that both are one tree.
+const LOWER: &str = "lower";
 /// The root holds mount points, links and small files only.
 const ROOT_OPTIONS: &str = "mode=755,size=256k,nr_inodes=256";
 /// Files and folders in `/tmp`.
@@ -116,8 +121,7 @@ pub(super) fn build_and_enter(folders: Folders) -> Result<(), StageError> {
         rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC,
     )
     .at(Stage::BuildRoot, "private mounts")?;
-    mount_tmpfs(STAGING, ROOT_OPTIONS).at(Stage::BuildRoot, "tmpfs")?;
-    std::env::set_current_dir(STAGING).at(Stage::BuildRoot, "enter")?;
+    stage().at(Stage::BuildRoot, "tmpfs")?;
 
     for (place, held) in folders.places {
         attach(&place, held).at(Stage::BuildRoot, place.to_string_lossy())?;
@@ -129,6 +133,15 @@ pub(super) fn build_and_enter(folders: Folders) -> Result<(), StageError> {
         mount_dependencies(layers).at(Stage::MountDependencies, "overlay over node_modules")?;
     }
     enter().at(Stage::SwitchRoot, "pivot_root")
+}
+
+/// The current folder becomes the new root.
+fn stage() -> io::Result<()> {
+    mount_tmpfs(STAGING, ROOT_OPTIONS)?;
+    std::env::set_current_dir(STAGING)?;
+    fs::create_dir(ROOT)?;
+    mount_tmpfs(ROOT, ROOT_OPTIONS)?;
+    std::env::set_current_dir(ROOT)
 }
 
 fn inside(place: &Path) -> &Path {
@@ -151,7 +164,11 @@ fn attach(place: &Path, held: Held) -> io::Result<()> {
             mount
         }
     };
-    Ok(rustix::mount::move_mount(&mount, "", CWD, place, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+    move_to(&mount, place)
+}
+
+fn move_to(mount: &OwnedFd, place: &Path) -> io::Result<()> {
+    Ok(rustix::mount::move_mount(mount, "", CWD, place, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
 fn mount_tmpfs(at: &str, options: &str) -> io::Result<()> {
@@ -189,27 +206,20 @@ fn mount_proc() -> io::Result<()> {
 
 /// The upper layer lasts as long as the workspace, so `volatile` (no flush at unmounting) loses nothing that is not lost anyway.
 fn mount_dependencies(layers: Layers) -> io::Result<()> {
-    let base = Path::new(LAYERS);
-    let (lower, over) = (base.join("lower"), base.join("over"));
-    for (place, mount) in [(&lower, layers.lower), (&over, layers.over)] {
-        attach(place, Held::Folder(mount))?;
-    }
+    let base = Path::new("..").join(LAYERS);
+    fs::create_dir(&base)?;
+    move_to(&layers.over, &base)?;
+    move_to(&layers.lower, &base.join(LOWER))?;
     let target = inside(Path::new(PROJECT_DIR)).join("node_modules");
     // The project is written by programs: what stands there must be a folder, and not lead anywhere.
     rustix::fs::openat2(CWD, &target, OFlags::PATH | OFlags::DIRECTORY, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
     let options = std::ffi::CString::new(format!(
-        "lowerdir={lower},upperdir={over}/upper,workdir={over}/{work},userxattr,index=off,volatile",
-        lower = lower.display(),
-        over = over.display(),
+        "lowerdir={base}/{LOWER},upperdir={base}/upper,workdir={base}/{work},userxattr,index=off,volatile",
+        base = base.display(),
         work = layers.work,
     ))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("overlay", &target, "overlay", flags, Some(options.as_c_str()))?;
-    for place in [&lower, &over] {
-        rustix::mount::unmount(place, UnmountFlags::DETACH)?;
-        fs::remove_dir(place)?;
-    }
-    fs::remove_dir(base)
+    Ok(rustix::mount::mount("overlay", &target, "overlay", flags, Some(options.as_c_str()))?)
 }
 
 /// The current folder becomes the root, for good and read-only; the host's root is let go.
