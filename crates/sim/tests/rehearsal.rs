@@ -1,7 +1,11 @@
 //! The crash rehearsal (N1, E15): every run of the corpus, disturbed at its appends, ends as the undisturbed one does.
 //!
 //! `BATON_REHEARSAL="one_turn KillAfter(3)" cargo test -p sim --test rehearsal` replays one and prints its log.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, and a replayed one shows its log"
+)]
 #![expect(clippy::disallowed_methods, reason = "a failing case is replayed by a variable of the environment")]
 
 use sim::stage::{Disturbance, Report, Stage};
