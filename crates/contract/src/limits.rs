@@ -1,6 +1,7 @@
 //! Every limit of Baton, in one table: name, unit, default and what it bounds (contracts.md § 3).
 //!
-//! A limit that is not here is not enforced anywhere, and a number in code that bounds something belongs here.
+//! What bounds a person, a model, a client or a run stands here. What only tunes how one file works (the size of a read, a queue
+//! between two threads) is a named constant beside its code.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,7 @@ limits! {
     prompt_bytes = 2 * MIB, "bytes", "One prompt, before it is sent.";
     tool_result_bytes = 64 * KIB, "bytes", "One tool's result as the model sees it.";
     tool_payload_bytes = 512 * KIB, "bytes", "All results of one turn as the model sees them (E14).";
+    model_operations = 20, "streams", "Models that are asked at once; further turns wait (L15).";
     model_connect_ms = 10_000, "ms", "Connecting to a model's server.";
     model_first_byte_ms = 120_000, "ms", "Waiting for the first byte of a remote model.";
     model_first_byte_local_ms = 600_000, "ms", "The same for a model on this machine or network, which may be loading.";
@@ -104,7 +106,7 @@ limits! {
     merged_delta_bytes = 64 * KIB, "bytes", "One stored delta after merging.";
     commit_batch = 4_096, "events", "Events of one commit.";
     live_ring_bytes = 64 * KIB, "bytes", "Latest encoded events of a run that are kept in memory for its readers (D8).";
-    read_page = 512, "events", "Events that a reader takes from the store at once.";
+    read_page = 128, "events", "Events that a reader takes from the store at once.";
     sse_heartbeat_ms = 15_000, "ms", "Comment lines on a quiet stream.";
     sse_streams = 64, "streams", "Streams of one multiplexed connection.";
     sse_write_ms = 30_000, "ms", "How long a reader may take nothing before it is cut.";

@@ -3,7 +3,7 @@
 //! Every path that a model, a person or an upload names passes through [`ProjectPath::parse`] once; what holds the type is
 //! checked. Policy (protected files, what a template owns) lives elsewhere: this file must not look at a file system.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::str::FromStr;
 
@@ -113,6 +113,13 @@ fn has_only_good_characters(text: &str) -> Result<(), PathProblem> {
         return Err(if parent { PathProblem::Parent } else { PathProblem::Backslash });
     }
     if text.contains(char::is_control) { Err(PathProblem::Control) } else { Ok(()) }
+}
+
+/// Sorted and compared as text, so that a map of paths can be asked with text.
+impl Borrow<str> for ProjectPath {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
 }
 
 impl fmt::Display for ProjectPath {

@@ -1,4 +1,5 @@
-//! How long to wait before another attempt (D4): exponential, with full jitter, and never less than the other side asks for.
+//! How long to wait before another attempt (D4): exponential, with full jitter, and not less than the other side asks
+//! for, up to four times the longest delay of our own.
 
 use contract::{Limits, StepId};
 

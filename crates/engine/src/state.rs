@@ -31,6 +31,8 @@ pub struct Step {
     pub retry_at: Option<u64>,
     /// Why it is where it is.
     pub reason: Option<String>,
+    /// What went wrong in this attempt, other than the project's own fault.
+    pub fault: Option<contract::event::Error>,
 }
 
 /// A call of a tool.
@@ -77,6 +79,8 @@ pub enum Part {
     Rename(ProjectPath, ProjectPath),
     /// A call of a tool.
     Call(CallId),
+    /// A file that a command changed: its hash, or none if it is gone.
+    Changed(ProjectPath, Option<String>),
     /// A refused change: path, code and reason.
     Rejected(String, String, String),
 }
@@ -187,6 +191,7 @@ impl RunState {
             | Part::Delete(_)
             | Part::Rename(..)
             | Part::Call(_)
+            | Part::Changed(..)
             | Part::Rejected(..) => None,
         });
         texts.collect()
@@ -212,8 +217,11 @@ impl RunState {
             Event::TextDelta(delta) => self.say(entry, &delta.text),
             Event::FileCompleted(file) => {
                 self.changed(entry, file.by);
-                if file.by == Author::Model {
-                    self.did(entry, Part::File { path: file.path.clone(), sha256: file.sha256.clone() });
+                let (path, sha256) = (file.path.clone(), file.sha256.clone());
+                match file.by {
+                    Author::Model => self.did(entry, Part::File { path, sha256 }),
+                    Author::Command => self.did(entry, Part::Changed(path, Some(sha256))),
+                    Author::Template | Author::Restored => {}
                 }
             }
             Event::FileEdited(edit) => {
@@ -222,8 +230,10 @@ impl RunState {
             }
             Event::FileDeleted(gone) => {
                 self.changed(entry, gone.by);
-                if gone.by == Author::Model {
-                    self.did(entry, Part::Delete(gone.path.clone()));
+                match gone.by {
+                    Author::Model => self.did(entry, Part::Delete(gone.path.clone())),
+                    Author::Command => self.did(entry, Part::Changed(gone.path.clone(), None)),
+                    Author::Template | Author::Restored => {}
                 }
             }
             Event::FileRenamed(renamed) => {
@@ -257,7 +267,8 @@ impl RunState {
             Event::RunStarted(_) | Event::TimerFired(_) | Event::PhaseChange(_) | Event::Status(_) => {}
             Event::TurnStarted(_) | Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
             Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::FileStarted(_) | Event::FileDelta(_) => {}
-            Event::ToolOutput(_) | Event::PreviewUrl(_) | Event::Warning(_) | Event::Error(_) => {}
+            Event::ToolOutput(_) | Event::PreviewUrl(_) | Event::Warning(_) => {}
+            Event::Error(error) => self.fault(entry, error),
         }
     }
 
@@ -272,6 +283,7 @@ impl RunState {
             failures: 0,
             retry_at: None,
             reason: None,
+            fault: None,
         });
     }
 
@@ -283,12 +295,21 @@ impl RunState {
         let kind = step.kind;
         if state.state == StepStatus::Running {
             step.retry_at = None;
+            step.fault = None;
             if kind == StepKind::Turn {
                 self.begin_turn(&state.id, state.attempt);
             }
         }
         if state.state == StepStatus::Failed && matches!(kind, StepKind::Check | StepKind::Build) {
             self.failed_rounds += 1;
+        }
+    }
+
+    fn fault(&mut self, entry: &NewEvent, error: &contract::event::Error) {
+        let Some((id, attempt)) = &entry.step else { return };
+        let current = |s: &&mut Step| s.id == *id && s.attempt == *attempt && s.status == StepStatus::Running;
+        if let Some(step) = self.steps.iter_mut().find(current) {
+            step.fault = Some(error.clone());
         }
     }
 

@@ -98,7 +98,7 @@ pub fn step(limits: &Limits, state: &RunState, entry: &NewEvent) -> Decision {
         Event::StepRetry(r) => {
             d.effects.push(Effect::SetTimer { token: format!("{RETRY}{}", r.id), due: entry.at + r.delay_ms });
         }
-        Event::Error(error) => step_failed(limits, state, entry, error, d),
+        Event::Error(_) => step_failed(limits, state, entry, d),
         Event::ToolRequested(request) => tools::requested(limits, state, &request.call_id, d),
         Event::ToolFinished(finished) => tools::finished(limits, state, &finished.call_id, d),
         Event::TurnCompleted(_) => {
@@ -240,23 +240,29 @@ fn say_begin(state: &RunState, step: &Step, d: &mut Decision) {
     }
 }
 
-/// An error that belongs to a step ends its attempt: tried again if that can help, or failed.
-fn step_failed(limits: &Limits, state: &RunState, entry: &NewEvent, error: &contract::event::Error, d: &mut Decision) {
+/// An error that belongs to a step ends its attempt, once no call of it is in hand any more.
+fn step_failed(limits: &Limits, state: &RunState, entry: &NewEvent, d: &mut Decision) {
     let Some((id, attempt)) = &entry.step else { return };
     let Some(step) = state.step(id).filter(|s| s.attempt == *attempt && s.status == StepStatus::Running) else {
         return;
     };
-    if stopping(state) {
-        return;
-    }
     tools::abandon(state, d, &|call| call.step == *id && !call.started);
-    if error.retryable && u64::from(step.failures) + 1 < limits.step_attempts {
-        let delay_ms = retry::delay_ms(limits, state.created_at, id, step.failures, error.retry_after_ms);
-        let next = StepRetry { id: id.clone(), attempt: attempt + 1, delay_ms, error: error.message.clone() };
-        d.set(step, StepStatus::Retrying, *attempt, Some(error.message.clone()));
-        d.say_of(id, *attempt, next);
+    settle(limits, state, step, d);
+}
+
+/// Ends an attempt that went wrong: tried again if that can help, or failed.
+pub(crate) fn settle(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
+    let in_hand = state.calls.iter().any(|c| c.step == step.id && c.started && c.result.is_none());
+    let Some(error) = step.fault.as_ref().filter(|_| step.status == StepStatus::Running && !in_hand) else { return };
+    if stopping(state) {
+        d.set(step, StepStatus::Skipped, step.attempt, Some("stopped".into()));
+    } else if error.retryable && u64::from(step.failures) + 1 < limits.step_attempts {
+        let delay_ms = retry::delay_ms(limits, state.created_at, &step.id, step.failures, error.retry_after_ms);
+        let next = StepRetry { id: step.id.clone(), attempt: step.attempt + 1, delay_ms, error: error.message.clone() };
+        d.set(step, StepStatus::Retrying, step.attempt, Some(error.message.clone()));
+        d.say_of(&step.id, step.attempt, next);
     } else {
-        d.set(step, StepStatus::Failed, *attempt, Some(error.message.clone()));
+        d.set(step, StepStatus::Failed, step.attempt, Some(error.message.clone()));
     }
 }
 

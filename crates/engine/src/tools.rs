@@ -8,7 +8,7 @@ use contract::event::{Budget, StepStatus, StopReason, ToolFinished, ToolInput, T
 use contract::{CallId, Limits, StepId};
 
 use crate::state::{Call, RunState};
-use crate::step::{Decision, Effect, end_if_stopped, stopping};
+use crate::step::{Decision, Effect, end_if_stopped, settle, stopping};
 
 /// The model asked for a tool.
 pub fn requested(limits: &Limits, state: &RunState, id: &CallId, d: &mut Decision) {
@@ -27,6 +27,9 @@ pub fn requested(limits: &Limits, state: &RunState, id: &CallId, d: &mut Decisio
     ] {
         if used > value {
             refuse(call, ToolStatus::Refused, &format!("{limit} is reached: {value}"), d);
+            if state.stop.is_some() {
+                return;
+            }
             d.say_of(&call.step, call.attempt, Budget { stop, limit: limit.into(), used, value });
             d.effects.push(Effect::StopTurn { step: call.step.clone() });
             return;
@@ -54,6 +57,7 @@ pub fn finished(limits: &Limits, state: &RunState, id: &CallId, d: &mut Decision
         d.effects.push(Effect::StopTurn { step: call.step.clone() });
     }
     if !stopping(state)
+        && state.step(&call.step).is_some_and(|s| s.fault.is_none())
         && let Some(next) = state.calls_of(&call.step).find(|c| c.result.is_none())
     {
         if !next.started {
@@ -61,7 +65,11 @@ pub fn finished(limits: &Limits, state: &RunState, id: &CallId, d: &mut Decision
         }
         return;
     }
-    close_turn(state, &call.step, d);
+    if let Some(step) = state.step(&call.step).filter(|s| s.fault.is_some()) {
+        settle(limits, state, step, d);
+    } else {
+        close_turn(state, &call.step, d);
+    }
     end_if_stopped(state, d, false);
 }
 
@@ -90,9 +98,10 @@ pub fn resume(limits: &Limits, state: &RunState, step: &StepId, d: &mut Decision
 
 const INTERRUPTED: &str = "the worker died while it ran; what it did is not known";
 
-/// Records that calls will get no result: those that ran as interrupted, the others as never run.
+/// Records that calls will get no result: those that ran as interrupted, the others as never run. The last call comes first: the
+/// end of a call starts the next in the queue, and there must be none left.
 pub fn abandon(state: &RunState, d: &mut Decision, which: &dyn Fn(&Call) -> bool) {
-    for call in state.calls.iter().filter(|c| c.result.is_none() && which(c)) {
+    for call in state.calls.iter().rev().filter(|c| c.result.is_none() && which(c)) {
         if call.started {
             refuse(call, ToolStatus::Interrupted, INTERRUPTED, d);
         } else {

@@ -303,10 +303,31 @@ fn an_error_that_may_pass_is_tried_again_and_others_are_not() {
     assert_eq!(play.error("turn-1", 1, true), "", "an error of an attempt that is over says nothing");
     play.error("turn-1", 2, true);
     play.feed(None, TimerFired { token: "retry:turn-1".into() });
-    assert_eq!(play.error("turn-1", 3, true), "turn-1#3 failed, failed turn_failed", "three attempts are the most");
+    assert_eq!(
+        play.error("turn-1", 3, true),
+        "turn-1#3 failed, failed model_unreachable",
+        "three attempts are the most"
+    );
 
     let mut play = Play::begun("a list");
-    assert_eq!(play.error("turn-1", 1, false), "turn-1#1 failed, failed turn_failed");
+    assert_eq!(play.error("turn-1", 1, false), "turn-1#1 failed, failed model_unreachable");
+
+    // A build that cannot be made here is not the project's fault: nothing that a model could mend.
+    let mut play = Play::begun("a list");
+    play.write("turn-1", 1);
+    play.end_turn("turn-1", 1, true);
+    play.set("check-1", 1, StepStatus::Completed, None);
+    assert_eq!(play.error("build-1", 1, false), "build-1#1 failed, failed model_unreachable");
+
+    // The attempt ends when its command does: the same command must not run twice at once.
+    let mut play = Play::begun("a list");
+    play.ask("turn-1", 1, 1, "a");
+    play.ask("turn-1", 1, 2, "b");
+    assert_eq!(play.error("turn-1", 1, true), "turn-1.1.2 cancelled");
+    assert_eq!(
+        play.answer("turn-1.1.1", ToolStatus::Succeeded),
+        "turn-1#1 retrying, retry turn-1#2 > timer retry:turn-1"
+    );
 }
 
 /// E11, E15: a successor replays what is recorded, repeats what is harmless, and tells what it cannot know.
@@ -322,6 +343,14 @@ fn a_successor_goes_on_where_the_log_ends() {
     assert_eq!(play.ask("turn-1", 2, 2, "a"), " > perform turn-1.2.2", "the second such call has no recorded result");
     assert_eq!(play.ask("turn-1", 2, 3, "b"), "");
     play.end_turn("turn-1", 2, false);
+    let mut queue = Play::begun("a list");
+    queue.ask("turn-1", 1, 1, "a");
+    queue.ask("turn-1", 1, 2, "b");
+    let resumed = queue.claim(2);
+    assert_eq!(
+        resumed, "turn-1.1.2 cancelled, turn-1.1.1 interrupted, turn-1#2 running > start turn-1#2",
+        "b is not begun"
+    );
     // The stream is over: nothing of it runs again, and a command that was running is told as interrupted.
     assert_eq!(play.claim(3), "turn-1.2.2 interrupted > perform turn-1.2.3");
 
@@ -359,6 +388,14 @@ fn a_cancel_ends_the_run_when_nothing_of_it_is_left() {
     assert_eq!(running.feed(None, cancel()), "turn-1.1.2 cancelled > stop all");
     assert_eq!(running.set("turn-1", 1, StepStatus::Skipped, None), "", "the command is still there");
     assert_eq!(running.answer("turn-1.1.1", ToolStatus::Cancelled), "cancelled");
+
+    let mut crossed = Play::begun("a list");
+    crossed.feed(None, cancel());
+    assert_eq!(
+        crossed.error("turn-1", 1, true),
+        "turn-1#1 skipped, cancelled",
+        "an error was on its way when the cancel came"
+    );
 
     let mut waiting = Play::begun("a list");
     waiting.error("turn-1", 1, true);

@@ -40,6 +40,9 @@ pub enum RuntimeError {
         /// The hash.
         sha256: String,
     },
+    /// Something that worked for a run broke down; the run begins again from its log.
+    #[error("an effect of the run broke down")]
+    Broken,
     /// A manifest is not one.
     #[error("manifest {0} cannot be read")]
     BadManifest(String),

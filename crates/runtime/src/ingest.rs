@@ -61,8 +61,8 @@ impl Ingest {
             Frame::SandboxEnd => vec![SandboxEnded {}.into()],
             Frame::FileStart { path } => self.file_started(limits, project, path),
             Frame::FileContent { content } => self.file_content(limits, content.into_owned()),
-            Frame::FileEnd { complete } => self.file_ended(project, complete),
-            Frame::Edit { path, blocks } => vec![edit(project, path, blocks)],
+            Frame::FileEnd { complete } => self.file_ended(limits, project, complete),
+            Frame::Edit { path, blocks } => vec![edit(limits, project, path, blocks)],
             Frame::Delete { path } => vec![match project.file(&path) {
                 Some(_) => FileDeleted { path, by: Author::Model }.into(),
                 None => rejected(&path, "no_such_file", "there is no such file"),
@@ -91,6 +91,12 @@ impl Ingest {
         let full = project.file(&path).is_none() && project.files().len() as u64 >= limits.project_files;
         let refusal = if is_protected(&path) {
             Some(rejected(&path, "protected_path", "this folder belongs to tools and is not written by hand"))
+        } else if project.conflicts(&path) {
+            Some(rejected(
+                &path,
+                "path_conflict",
+                "a folder has this name, or a file the name of a folder on the way; delete it first",
+            ))
         } else if full {
             Some(rejected(
                 &path,
@@ -116,12 +122,17 @@ impl Ingest {
         vec![FileDelta { path: file.path.clone(), offset, text }.into()]
     }
 
-    fn file_ended(&mut self, project: &Project, complete: bool) -> Vec<Event> {
+    fn file_ended(&mut self, limits: &Limits, project: &Project, complete: bool) -> Vec<Event> {
         let Some(file) = self.file.take().filter(|f| !f.refused) else { return vec![] };
         if !complete {
             return vec![rejected(&file.path, "incomplete", "the file was cut off and dropped; write it again, whole")];
         }
         let text = project.open_text(&file.path).unwrap_or_default();
+        let former = project.file(&file.path).map_or(0, |old| old.content.len() as u64);
+        if project.bytes() - former + file.bytes > limits.project_bytes {
+            let reason = format!("the project would be larger than {} bytes", limits.project_bytes);
+            return vec![rejected(&file.path, "project_too_large", &reason)];
+        }
         if let Some(line) = engine::edit::placeholder(text) {
             let reason =
                 format!("the line `{line}` stands for code that is left out; write the whole file, or use <edit>");
@@ -147,11 +158,16 @@ fn is_protected(path: &ProjectPath) -> bool {
     path.as_str().split('/').next().is_some_and(|first| PROTECTED.contains(&first))
 }
 
-fn edit(project: &Project, path: ProjectPath, blocks: Vec<Replacement>) -> Event {
+fn edit(limits: &Limits, project: &Project, path: ProjectPath, blocks: Vec<Replacement>) -> Event {
     let Some(text) = project.text(&path) else {
         return rejected(&path, "no_such_file", "there is no such file, or it is not text; write it whole with <file>");
     };
     match engine::edit::apply(text, &blocks) {
+        Ok(text) if text.len() as u64 > limits.project_file_bytes => rejected(
+            &path,
+            "file_too_large",
+            &format!("the file would be larger than {} bytes", limits.project_file_bytes),
+        ),
         Ok(text) => {
             let (bytes, sha256) = (text.len() as u64, sha256(text.as_bytes()));
             FileEdited { path, blocks, bytes, sha256 }.into()
@@ -163,8 +179,8 @@ fn edit(project: &Project, path: ProjectPath, blocks: Vec<Replacement>) -> Event
 fn rename(project: &Project, from: ProjectPath, to: ProjectPath) -> Event {
     if project.file(&from).is_none() {
         rejected(&from, "no_such_file", "there is no such file")
-    } else if is_protected(&to) || project.file(&to).is_some() {
-        rejected(&to, "target_exists", "the new name is taken or belongs to tools; delete that file first")
+    } else if is_protected(&to) || project.file(&to).is_some() || project.conflicts(&to) {
+        rejected(&to, "target_exists", "the new name is taken or belongs to tools; delete what is there first")
     } else {
         FileRenamed { from, to }.into()
     }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use contract::Limits;
 use contract::event::ModelRef;
+use tokio::sync::Semaphore;
 
 pub use admission::MessageError;
 pub use error::RuntimeError;
@@ -100,13 +101,18 @@ pub struct Runtime {
     /// What projects are made from.
     pub template: Template,
     published: views::Published,
+    /// Models that may be asked at once.
+    model_operations: Semaphore,
 }
 
 impl Runtime {
     /// Puts a runtime together.
     pub fn new(ports: Ports, limits: Limits, preview: PreviewAddress, template: Template) -> Arc<Self> {
         let live = Live::new(usize::try_from(limits.live_ring_bytes).unwrap_or(usize::MAX));
-        Arc::new(Self { ports, limits, live, preview, template, published: views::Published::default() })
+        let most =
+            usize::try_from(limits.model_operations).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
+        let (published, model_operations) = (views::Published::default(), Semaphore::new(most));
+        Arc::new(Self { ports, limits, live, preview, template, published, model_operations })
     }
 
     /// The model that runs use.

@@ -4,6 +4,7 @@
 //! every file exactly, whatever became of a sandbox.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use bytes::Bytes;
 use contract::ProjectPath;
@@ -31,6 +32,8 @@ pub struct Project {
     open: BTreeMap<ProjectPath, String>,
     /// The files before the latest step, with what commands have changed since.
     before: BTreeMap<ProjectPath, File>,
+    /// Everything that was put, by its hash: the model is shown what it wrote in former turns, also where it is gone.
+    written: BTreeMap<String, Bytes>,
 }
 
 /// SHA-256 of bytes, in hexadecimal.
@@ -69,6 +72,23 @@ impl Project {
         std::str::from_utf8(&self.files.get(path)?.content).ok()
     }
 
+    /// The text with a hash that was put at any time.
+    pub fn written(&self, sha256: &str) -> Option<&str> {
+        std::str::from_utf8(self.written.get(sha256)?).ok()
+    }
+
+    /// Whether a file at this path would stand where a folder is, or below a file.
+    pub fn conflicts(&self, path: &ProjectPath) -> bool {
+        let below = format!("{path}/");
+        let folder = self
+            .files
+            .range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded))
+            .next()
+            .is_some_and(|(p, _)| p.as_str().starts_with(&below));
+        let mut parents = path.as_str().match_indices('/').map(|(at, _)| &path.as_str()[..at]);
+        folder || parents.any(|parent| self.files.contains_key(parent))
+    }
+
     /// Size of all files together, in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.values().map(|f| f.content.len() as u64).sum()
@@ -77,6 +97,7 @@ impl Project {
     /// Puts a file whose bytes are known.
     pub fn put(&mut self, path: ProjectPath, content: Bytes, sha256: String, by: Author) {
         let file = File { content, sha256, by };
+        self.written.insert(file.sha256.clone(), file.content.clone());
         if by == Author::Command {
             self.before.insert(path.clone(), file.clone());
         }

@@ -15,6 +15,7 @@ use contract::{ProjectPath, StepId};
 use engine::prompt::{Material, PromptMessage, Speaker};
 use engine::{Effect, RunState};
 use tokio::sync::{broadcast, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::ingest::Ingest;
@@ -67,6 +68,8 @@ pub(crate) struct Task {
     hands: Hands,
     reports: mpsc::Receiver<Report>,
     wakes: broadcast::Receiver<Wake>,
+    /// When the inbox is looked into, wake-up or not.
+    next_poll: Instant,
 }
 
 impl Task {
@@ -94,7 +97,7 @@ impl Task {
         let hands = Hands::new(runtime.clone(), claim, session.project_id, files, sender);
         let end = events.len() as u64;
         let ring = runtime.live.begin(claim.run_id, end);
-        let (turns, timers) = (HashMap::new(), BTreeMap::new());
+        let (turns, timers, next_poll) = (HashMap::new(), BTreeMap::new(), Instant::now());
         Ok(Self {
             runtime,
             worker,
@@ -110,6 +113,7 @@ impl Task {
             hands,
             reports,
             wakes,
+            next_poll,
         })
     }
 
@@ -145,7 +149,8 @@ impl Task {
     /// The first round. Cancels come first, so that a run that was stopped while it waited does not begin.
     async fn begin(&mut self) -> Result<Round, RuntimeError> {
         let mut round = Round::default();
-        if self.project.files().is_empty() {
+        self.take_inbox(&mut round).await?;
+        if self.project.files().is_empty() && !self.state.ended {
             for (path, content) in self.runtime.template.files.clone() {
                 let sha256 = self.runtime.ports.objects.put(content.clone()).await?;
                 let done = FileCompleted {
@@ -160,7 +165,6 @@ impl Task {
                 self.push(&mut round, None, done.into(), None);
             }
         }
-        self.take_inbox(&mut round).await?;
         let started = RunStarted { worker: self.worker.clone(), epoch: self.claim.epoch };
         self.push(&mut round, None, started.into(), None);
         Ok(round)
@@ -173,11 +177,15 @@ impl Task {
         let mut reports = Vec::new();
         let due = self.timers.values().min().map(|due| due.saturating_sub(self.runtime.ports.world.now_ms()));
         let run = self.claim.run_id;
-        let (wakes, poll) = (&mut self.wakes, Duration::from_millis(self.runtime.limits.poll_ms));
+        let (wakes, next_poll) = (&mut self.wakes, self.next_poll);
         tokio::select! {
             _count = self.reports.recv_many(&mut reports, most) => {}
-            () = inbox_woken(wakes, run, poll) => self.take_inbox(&mut round).await?,
+            () = inbox_woken(wakes, run, next_poll) => {}
             () = tokio::time::sleep(Duration::from_millis(due.unwrap_or(u64::MAX >> 16))), if due.is_some() => {}
+        }
+        if reports.is_empty() || Instant::now() >= self.next_poll {
+            self.next_poll = Instant::now() + Duration::from_millis(self.runtime.limits.poll_ms);
+            self.take_inbox(&mut round).await?;
         }
         for report in reports {
             self.take(&mut round, report).await?;
@@ -228,6 +236,10 @@ impl Task {
                 let _ = self.project.fold(&TurnCompleted { turn, finish, done, bytes, usage }.into());
                 self.push(round, Some(step), TurnCompleted { turn, finish, done, bytes, usage }.into(), None);
             }
+            // Nothing is published any more once the run is being stopped.
+            Report::Events(step, _, Some(RowChange::Publish(_))) if engine::step::stopping(&self.state) => {
+                self.stopped(round, step);
+            }
             Report::Events(step, events, row) => {
                 let mut row = row;
                 for event in events {
@@ -241,18 +253,19 @@ impl Task {
                     self.changed(round, &step, path, content, Author::Command).await?;
                 }
             }
-            Report::Stopped(step) if self.is_current(&step) => {
-                let state = StepState {
-                    id: step.0.clone(),
-                    state: StepStatus::Skipped,
-                    attempt: step.1,
-                    reason: Some("stopped".into()),
-                };
-                self.push(round, Some(step), state.into(), None);
-            }
-            Report::Said(..) | Report::TurnEnded { .. } | Report::Stopped(_) => {}
+            Report::Stopped(step) => self.stopped(round, step),
+            Report::Broken => return Err(RuntimeError::Broken),
+            Report::Said(..) | Report::TurnEnded { .. } => {}
         }
         Ok(())
+    }
+
+    fn stopped(&mut self, round: &mut Round, step: StepRef) {
+        if self.is_current(&step) {
+            let (id, reason) = (step.0.clone(), Some("stopped".into()));
+            let state = StepState { id, state: StepStatus::Skipped, attempt: step.1, reason };
+            self.push(round, Some(step), state.into(), None);
+        }
     }
 
     /// The model begins to answer once more: it believes the files to be as they were before this turn, so they have to be. Not
@@ -350,8 +363,10 @@ impl Task {
             return Ok(());
         }
         let first = self.end + 1;
-        let encoded: Vec<String> =
-            round.events.iter().map(|entry| serde_json::to_string(&entry.event).unwrap_or_default()).collect();
+        let encoded: Result<Vec<String>, _> =
+            round.events.iter().map(|entry| serde_json::to_string(&entry.event)).collect();
+        let run = self.claim.run_id;
+        let encoded = encoded.map_err(|e| RuntimeError::BadEvent { run, seq: first, reason: e.to_string() })?;
         let frames: Vec<Frame> = (first..)
             .zip(round.events.iter().zip(&encoded))
             .map(|(seq, (entry, payload))| reader::committed(&self.head(seq, entry), &entry.event, payload))
@@ -415,18 +430,12 @@ impl Task {
 
     fn start_turn(&mut self, step: StepRef) {
         self.turns.insert(step.0.clone(), Ingest::new(step.0.clone(), step.1));
-        let texts: HashMap<&str, &str> = self
-            .project
-            .files()
-            .values()
-            .filter_map(|f| Some((f.sha256.as_str(), std::str::from_utf8(&f.content).ok()?)))
-            .collect();
         let material = Material {
             limits: &self.runtime.limits,
             state: &self.state,
             history: &self.history,
             files: &self.base,
-            text_of: &|sha256| texts.get(sha256).copied(),
+            text_of: &|sha256| self.project.written(sha256),
         };
         match engine::prompt::compose(&material) {
             Ok(prompt) => self.hands.turn(step, prompt),
@@ -473,7 +482,7 @@ impl Task {
 }
 
 /// Returns when a run's inbox may hold something: at a wake-up, or at the poll that backs it up.
-async fn inbox_woken(wakes: &mut broadcast::Receiver<Wake>, run: contract::RunId, poll: Duration) {
+async fn inbox_woken(wakes: &mut broadcast::Receiver<Wake>, run: contract::RunId, next_poll: Instant) {
     let woken = async {
         loop {
             match wakes.recv().await {
@@ -486,7 +495,7 @@ async fn inbox_woken(wakes: &mut broadcast::Receiver<Wake>, run: contract::RunId
     };
     tokio::select! {
         () = woken => {}
-        () = tokio::time::sleep(poll) => {}
+        () = tokio::time::sleep_until(next_poll) => {}
     }
 }
 

@@ -61,11 +61,11 @@ fn start() -> Baton {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the repository");
     let named = |name: &str, usual: &str| std::env::var_os(name).map_or_else(|| root.join(usual), PathBuf::from);
     let data = tempfile::Builder::new().prefix("bench-app-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let mut child = Command::new(named("BATON_BENCH_BINARY", "target/release/baton"))
+    let mut child = Command::new(named("BENCH_BINARY", "target/release/baton"))
         .args(["up", "--no-open", "--port", "0", "--demo-speed", "0", "--data"])
         .arg(data.path())
         .arg("--templates")
-        .arg(named("BATON_BENCH_TEMPLATES", "target/templates"))
+        .arg(named("BENCH_TEMPLATES", "target/templates"))
         .env_remove("BATON_MODEL")
         .env_remove("BATON_MODEL_URL")
         .env_remove("BATON_MODEL_KEY")

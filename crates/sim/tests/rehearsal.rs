@@ -13,7 +13,7 @@ use sim::stage::{Disturbance, Report, Stage};
 /// A run of the corpus: its name, its script, what is sent, and how each run is expected to end.
 type Case = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
-const CORPUS: [Case; 7] = [
+const CORPUS: [Case; 8] = [
     ("answer", include_str!("../corpus/answer.yaml"), &["what is this?"], &["run_completed done"]),
     (
         "one_turn",
@@ -23,6 +23,7 @@ const CORPUS: [Case; 7] = [
     ),
     ("mended", include_str!("../corpus/mended.yaml"), &["an app"], &["run_completed done"]),
     ("hard_luck", include_str!("../corpus/hard_luck.yaml"), &["an app"], &["run_completed done"]),
+    ("broken_off", include_str!("../corpus/broken_off.yaml"), &["an app"], &["run_completed done"]),
     ("never_builds", include_str!("../corpus/never_builds.yaml"), &["an app"], &["run_failed build_failed"]),
     (
         "too_many_tools",
@@ -70,24 +71,53 @@ fn rehearse_everywhere(name: &str) {
                 disturbed.outcome, quiet.outcome,
                 "{disturbance:?} changed what came of it; replay with: {replay}"
             );
-            let twice = ran_again(&quiet, &disturbed);
+            let twice = ran_again(&disturbed);
             assert!(
                 twice.is_empty(),
                 "{disturbance:?}: {twice:?} ran to their end and then again; replay with: {replay}"
             );
         }
+        cancel_at(case, n, &quiet);
     }
 }
 
-/// Commands that ran to their end more often than in the undisturbed run. A build may, since it is no keyed effect: its output
-/// is a function of the files.
-fn ran_again(quiet: &Report, disturbed: &Report) -> Vec<String> {
-    let finished =
-        |report: &Report, line: &str| report.executed.iter().filter(|e| e.line == line && e.end.is_some()).count();
+/// E16: wherever a run is when it is stopped, it ends, as cancelled or as it would have, and nothing of it is left running.
+fn cancel_at(case: &Case, n: usize, quiet: &Report) {
+    let disturbance = Disturbance::CancelAfter(n);
+    if !wanted(case, disturbance) {
+        return;
+    }
+    let stopped = rehearse(case, disturbance);
+    for (end, undisturbed) in stopped.outcome.ends.iter().zip(&quiet.outcome.ends) {
+        assert!(end == "run_cancelled " || end == undisturbed || case.2.len() > 1, "{} {disturbance:?}: {end}", case.0);
+    }
+    let running: Vec<&str> = stopped.executed.iter().filter(|e| e.end.is_none()).map(|e| e.line.as_str()).collect();
+    assert!(running.is_empty(), "{} {disturbance:?}: {running:?} were left running", case.0);
+}
+
+/// Commands that ran to their end more often than the log has calls of them that it says were made (promise 2). Builds are left
+/// out: they are no keyed effect, since what they write is a function of the files.
+fn ran_again(report: &Report) -> Vec<String> {
+    let finished = |line: &str| report.executed.iter().filter(|e| e.line == line && e.end.is_some()).count();
     let mut lines: Vec<String> =
-        disturbed.executed.iter().map(|e| e.line.clone()).filter(|l| !l.starts_with("node ")).collect();
+        report.executed.iter().map(|e| e.line.clone()).filter(|l| !l.starts_with("node ")).collect();
+    lines.sort();
     lines.dedup();
-    lines.into_iter().filter(|line| finished(disturbed, line) > finished(quiet, line) + 1).collect()
+    lines.into_iter().filter(|line| finished(line) > calls_made(report, line)).collect()
+}
+
+/// Calls of a command that the log has, without those that it says were not made: refused, given up, or taken from the record.
+fn calls_made(report: &Report, line: &str) -> usize {
+    let events: Vec<serde_json::Value> = report.log.iter().filter_map(|e| serde_json::from_str(e).ok()).collect();
+    let of_line = |e: &&serde_json::Value| {
+        let args = e["input"]["args"].as_array().into_iter().flatten().filter_map(|a| a.as_str());
+        let words: Vec<&str> = e["input"]["command"].as_str().into_iter().chain(args).collect();
+        e["type"] == "tool_requested" && words.join(" ") == line
+    };
+    let not_made =
+        |e: &serde_json::Value| e["replayed"] == true || e["status"] == "cancelled" || e["status"] == "refused";
+    let made = |call: &&serde_json::Value| !events.iter().any(|e| e["call_id"] == call["call_id"] && not_made(e));
+    events.iter().filter(of_line).filter(made).count()
 }
 
 macro_rules! rehearsals {
@@ -99,4 +129,4 @@ macro_rules! rehearsals {
     )*};
 }
 
-rehearsals!(answer, one_turn, mended, hard_luck, never_builds, too_many_tools, todo);
+rehearsals!(answer, one_turn, mended, hard_luck, broken_off, never_builds, too_many_tools, todo);

@@ -50,12 +50,16 @@ fn after_turn(outcome: Outcome, state: &RunState, step: &Step, d: &mut Decision)
 /// A step failed for good.
 pub fn failed(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
     let reason = step.reason.clone().unwrap_or_default();
+    if let Some(fault) = &step.fault {
+        // Not the project's fault: nothing that a model could mend.
+        return fail(d, &fault.code, &fault.message, &fault.action);
+    }
     match step.kind {
         StepKind::Turn => fail(
             d,
             "turn_failed",
-            &format!("The model could not be asked: {reason}"),
-            "See what the model's server says, then send the message again. What was written is kept.",
+            &format!("The turn failed: {reason}"),
+            "Send the message again. What was written is kept.",
         ),
         StepKind::Check | StepKind::Build => mend(limits, state, &reason, d),
         StepKind::Publish => fail(

@@ -155,6 +155,7 @@ fn transcript(material: &Material<'_>, turn: &Turn) -> String {
             Part::Rename(from, to) => format!("\n<rename from=\"{from}\" to=\"{to}\"/>\n"),
             Part::Call(id) => call(material, id).map(|c| tag(&c.input)).unwrap_or_default(),
             Part::Rejected(path, ..) => format!("\n(tried to change {path})\n"),
+            Part::Changed(..) => continue,
         };
         text.push_str(&written);
     }
@@ -202,6 +203,12 @@ fn results(material: &Material<'_>, turn: &Turn, cause: &Cause) -> String {
             }
             Part::Rejected(path, code, reason) => {
                 let _ = write!(text, "## {} was not changed ({code})\n\n{}\n", one_line(path), fenced(reason));
+            }
+            Part::Changed(path, sha256) => {
+                let content = sha256.as_deref().and_then(material.text_of).map(|text| shorten(text, most.min(left)));
+                left -= content.as_ref().map_or(0, String::len).min(left);
+                let what = if sha256.is_some() { "was changed by a command" } else { "was deleted by a command" };
+                let _ = write!(text, "## {path} {what}\n\n{}\n", content.map(|c| fenced(&c)).unwrap_or_default());
             }
             Part::Text(_) | Part::File { .. } | Part::Edit { .. } | Part::Delete(_) | Part::Rename(..) => {}
         }

@@ -10,12 +10,14 @@ mod turn;
 mod workspace;
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use contract::event::{Event, Finish, TokenCount, ToolInput};
 use contract::protocol::Frame;
 use contract::{CallId, ProjectId, ProjectPath, StepId};
+use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -51,6 +53,8 @@ pub(crate) enum Report {
     Changed(StepRef, Vec<(ProjectPath, Option<Bytes>)>),
     /// The effect was stopped, and nothing of it is left.
     Stopped(StepRef),
+    /// Something panicked. The run cannot go on here.
+    Broken,
 }
 
 /// The hands of a run.
@@ -76,8 +80,19 @@ impl Hands {
         let tracker = TaskTracker::new();
         let jobs = Arc::new(workspace::Jobs::default());
         let actor = workspace::Actor::new(runtime.clone(), claim, project, files, reports.clone(), all.clone());
-        tracker.spawn(actor.run(jobs.clone()));
-        Self { runtime, reports, all, turns: HashMap::new(), jobs, tracker }
+        let hands = Self { runtime, reports, all, turns: HashMap::new(), jobs: jobs.clone(), tracker };
+        hands.start(actor.run(jobs));
+        hands
+    }
+
+    /// Starts something that works for the run. If it panics the run is told, instead of waiting for it for ever.
+    fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let reports = self.reports.clone();
+        self.tracker.spawn(async move {
+            if AssertUnwindSafe(work).catch_unwind().await.is_err() {
+                report(&reports, Report::Broken).await;
+            }
+        });
     }
 
     /// Changes files in the workspace, before anything that is asked of it later.
@@ -90,7 +105,7 @@ impl Hands {
         let enough = CancellationToken::new();
         self.turns.insert(step.0.clone(), enough.clone());
         let asked = turn::Asked { step, prompt, enough, stop: self.all.clone() };
-        self.tracker.spawn(turn::perform(self.runtime.clone(), asked, self.reports.clone()));
+        self.start(turn::perform(self.runtime.clone(), asked, self.reports.clone()));
     }
 
     /// Stops asking: the turn has what it may have.
@@ -112,13 +127,15 @@ impl Hands {
 
     /// Publishes a version.
     pub(crate) fn publish(&self, step: StepRef, what: Edition) {
-        self.tracker.spawn(publish::perform(self.runtime.clone(), step, what, self.reports.clone()));
+        self.start(publish::perform(self.runtime.clone(), step, what, self.reports.clone()));
     }
 
     /// Reports what needed no hands, in its turn.
     pub(crate) fn tell(&self, what: Report) {
         let reports = self.reports.clone();
-        self.tracker.spawn(async move { report(&reports, what).await });
+        self.start(async move {
+            report(&reports, what).await;
+        });
     }
 
     /// Stops everything; each effect in hand reports how it ended.

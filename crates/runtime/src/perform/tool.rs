@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use contract::event::{OutputStream, ToolFinished, ToolInput, ToolOutput, ToolStatus};
-use contract::{CallId, ProjectPath};
+use contract::CallId;
+use contract::event::{OutputStream, ToolFinished, ToolInput, ToolOutput, ToolStatus, Warning};
 use tokio::sync::mpsc;
 
 use super::workspace::Actor;
@@ -103,9 +103,7 @@ async fn run(actor: &mut Actor, step: &StepRef, call: &CallId, command: &str, ar
         output: OutputLimits::total(limits.command_output_bytes),
     };
     let (outcome, output) = watch(actor, workspace.as_ref(), spec, step, call).await;
-    if let Ok(before) = before {
-        report_changes(actor, workspace.as_ref(), step, &before).await;
-    }
+    report_changes(actor, workspace.as_ref(), step, before).await;
     match outcome {
         Ok(outcome) => {
             let (status, error) = told(&outcome, limits_text(actor));
@@ -185,24 +183,43 @@ fn decode(held: &mut Vec<u8>, bytes: &Bytes) -> String {
     text
 }
 
-/// Tells the run which files a command changed, so that a lost workspace can be made again exactly.
-async fn report_changes(actor: &Actor, workspace: &dyn Workspace, step: &StepRef, before: &Scan) {
-    let Ok(after) = workspace.scan(actor.scan_limits()).await else { return };
+/// Tells the run which files a command changed, so that a lost workspace can be made again exactly. What cannot be taken into the
+/// project (too large, no regular file, too many) is told too, and never taken for deleted.
+async fn report_changes(actor: &Actor, workspace: &dyn Workspace, step: &StepRef, before: Result<Scan, SandboxError>) {
+    let (before, after) = match (before, workspace.scan(actor.scan_limits()).await) {
+        (Ok(before), Ok(after)) => (before, after),
+        (Err(error), _) | (_, Err(error)) => return not_recorded(actor, step, &error.to_string()).await,
+    };
+    let most = actor.runtime.limits.project_file_bytes;
     let mut changes = vec![];
-    for (path, stamp) in &after.files {
-        if before.files.get(path) != Some(stamp)
-            && let Ok(Some(content)) = workspace.read(path, actor.runtime.limits.project_file_bytes).await
-        {
-            changes.push((path.clone(), Some(content)));
+    let mut left_out = vec![];
+    for (path, _) in after.files.iter().filter(|(path, stamp)| before.files.get(*path) != Some(stamp)) {
+        match workspace.read(path, most).await {
+            Ok(Some(content)) => changes.push((path.clone(), Some(content))),
+            Ok(None) => {}
+            Err(_) => left_out.push(path.as_str()),
         }
     }
-    if !after.truncated {
-        let gone = before.files.keys().filter(|path| !after.files.contains_key(*path));
-        changes.extend(gone.map(|path: &ProjectPath| (path.clone(), None)));
+    for path in before.files.keys().filter(|path| !after.files.contains_key(*path)) {
+        match workspace.read(path, most).await {
+            Ok(None) => changes.push((path.clone(), None)),
+            Ok(Some(_)) | Err(_) => left_out.push(path.as_str()),
+        }
     }
     if !changes.is_empty() {
         actor.report(Report::Changed(step.clone(), changes)).await;
     }
+    if after.truncated || after.skipped > before.skipped || !left_out.is_empty() {
+        not_recorded(actor, step, &format!("over the project's limits or not regular files: {}", left_out.join(", ")))
+            .await;
+    }
+}
+
+async fn not_recorded(actor: &Actor, step: &StepRef, why: &str) {
+    let message =
+        format!("Some files that the command changed are in the sandbox only and not part of the project ({why}).");
+    let warning = Warning { code: "changes_not_recorded".into(), message };
+    actor.report(Report::Events(step.clone(), vec![warning.into()], None)).await;
 }
 
 #[cfg(test)]

@@ -68,6 +68,8 @@ async fn listen(
     heard: &mut Heard,
     reports: &mpsc::Sender<Report>,
 ) -> Result<Finish, ModelError> {
+    // Never closed; waits while too many models are asked.
+    let _asking = runtime.model_operations.acquire().await;
     let mut stream = runtime.ports.model.stream(ModelRequest { messages: asked.prompt.clone() }).await?;
     while let Some(event) = stream.next().await {
         let mut frames = vec![];

@@ -9,6 +9,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use adapters::bus::LocalBus;
 use adapters::model::scripted::{ScriptedModel, Scripts};
@@ -35,6 +36,8 @@ pub enum Disturbance {
     Refuse(usize),
     /// The append is stored and its answer is lost.
     LoseAnswer(usize),
+    /// The person stops the run when the append has been committed.
+    CancelAfter(usize),
 }
 
 /// A user's request, and what is sent after it in the same chat.
@@ -73,6 +76,7 @@ pub struct Stage {
     seed: u64,
     appends: Arc<AtomicUsize>,
     killed: Arc<Notify>,
+    cancelled: Arc<Notify>,
     executed: sandbox::Ledger,
     epoch_ms: u64,
 }
@@ -87,6 +91,8 @@ const TEMPLATE: [(&str, &str); 4] = [
 
 /// How far the clock moves on between two processes: longer than a lease, so that what a dead worker held can be claimed.
 const BETWEEN_MS: u64 = 20_000;
+/// How long a process may take on its paused clock: longer than any run may.
+const MOST_TIME: Duration = Duration::from_secs(3 * 3_600);
 /// Processes of one rehearsal at the most; more means that a run never ends.
 const MOST_PROCESSES: usize = 8;
 
@@ -97,7 +103,8 @@ impl Stage {
         let model = ScriptedModel::new(scripts, ModelRef { provider: Provider::Demo, name: "stage".into() });
         let appends = Arc::new(AtomicUsize::new(0));
         let killed = Arc::new(Notify::new());
-        let (count, kill) = (appends.clone(), killed.clone());
+        let cancelled = Arc::new(Notify::new());
+        let (count, kill, cancel) = (appends.clone(), killed.clone(), cancelled.clone());
         let hook = Hook::new(move |moment, op| {
             if op.name != "append" {
                 return Ok(());
@@ -110,6 +117,10 @@ impl Stage {
                 (Disturbance::KillAfter(n), Moment::After) if n == number => {
                     kill.notify_one();
                     Err("killed".into())
+                }
+                (Disturbance::CancelAfter(n), Moment::After) if n == number => {
+                    cancel.notify_one();
+                    Ok(())
                 }
                 (Disturbance::Refuse(n), Moment::Before) | (Disturbance::LoseAnswer(n), Moment::After)
                     if n == number =>
@@ -126,6 +137,7 @@ impl Stage {
             seed,
             appends,
             killed,
+            cancelled,
             executed: sandbox::Ledger::default(),
             epoch_ms: 1_700_000_000_000,
         })
@@ -153,7 +165,7 @@ impl Stage {
     ) -> Result<Option<(Outcome, Vec<String>)>, String> {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let tokio = tokio.map_err(|error| error.to_string())?;
-        let killed = self.killed.clone();
+        let (killed, cancelled) = (self.killed.clone(), self.cancelled.clone());
         let result = tokio.block_on(async {
             let world = Arc::new(SeededWorld::new(self.seed, self.epoch_ms));
             let runtime = self.runtime(world.clone())?;
@@ -164,10 +176,17 @@ impl Stage {
                 let (files, preview) = look(&runtime, user).await?;
                 Ok::<_, String>(Some((Outcome { ends, files, preview }, log)))
             };
+            let canceller = async {
+                cancelled.notified().await;
+                cancel_all(&runtime).await;
+                std::future::pending::<()>().await;
+            };
             tokio::select! {
                 biased;
                 () = killed.notified() => Ok(None),
                 told = story => told,
+                () = canceller => Err("a person never stops stopping".into()),
+                () = tokio::time::sleep(MOST_TIME) => Err("the runs did not end".into()),
                 () = worker.run(CancellationToken::new()) => Err("the worker stopped by itself".into()),
             }
         });
@@ -198,6 +217,17 @@ impl Stage {
         };
         let preview = PreviewAddress { host_suffix: "localhost".into(), port: 7420 };
         Ok(Runtime::new(ports, Limits::default(), preview, template))
+    }
+}
+
+/// Stops every run that has not ended.
+async fn cancel_all(runtime: &Runtime) {
+    let store = &runtime.ports.store;
+    let Ok(user) = store.owner(UserId::from_bits(7), 0).await else { return };
+    let Ok(runs) = store.runs(user, None, None, 100).await else { return };
+    for run in runs.items {
+        // A run that cannot be stopped is seen by the rehearsal: it ends as if nothing had been said.
+        let _ = runtime.cancel(user, run.id).await;
     }
 }
 
