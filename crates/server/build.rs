@@ -8,8 +8,12 @@ use std::path::Path;
 fn main() {
     println!("cargo::rerun-if-env-changed=BATON_WITHOUT_UI");
     if var_os("PROFILE").is_none_or(|profile| profile != "release") {
-        // Outside a release the files are read when they are asked for, so nothing here depends on them.
+        // Outside a release the files are read when they are asked for, so nothing here depends on them. But the folder has to be
+        // there: what is compiled in is its resolved name, and a name that cannot be resolved finds nothing later.
         println!("cargo::rerun-if-changed=build.rs");
+        if let Err(error) = std::fs::create_dir_all("../../web/dist") {
+            println!("cargo::warning=web/dist cannot be made ({error}), so this build will not find the web UI");
+        }
         return;
     }
     println!("cargo::rerun-if-changed=../../web/dist");

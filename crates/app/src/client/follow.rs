@@ -140,11 +140,14 @@ impl<'a> Follow<'a> {
     }
 
     fn take(&mut self, bytes: &Bytes) -> anyhow::Result<()> {
-        self.gone = None;
-        self.pause = PAUSE;
         let mut texts = Vec::new();
         if let Some((_, decoder)) = &mut self.connection {
             decoder.push(bytes, |event| texts.push(event.data))?;
+        }
+        if !texts.is_empty() {
+            // An answer alone proves nothing: a server that hangs up at once must not be asked in a hot loop.
+            self.gone = None;
+            self.pause = PAUSE;
         }
         for text in texts {
             let place: Place = serde_json::from_str(&text)?;

@@ -72,19 +72,27 @@ pub async fn perform(args: UpArgs) -> anyhow::Result<Exit> {
     let stop = stop_signal()?;
     let house = compose::house(&settings, &data, port, args.demo_speed).await?;
     let running = Running { pid: std::process::id(), port, url: format!("http://127.0.0.1:{port}") };
-    let worker = tokio::spawn(house.worker.run(stop.clone()));
-    let server = tokio::spawn(house.server.serve(listener, stop.clone()));
+    let mut worker = tokio::spawn(house.worker.run(stop.clone()));
+    let mut server = tokio::spawn(house.server.serve(listener, stop.clone()));
     data.set_running(&running)?;
     let told = welcome(&data, &settings, &running, house.isolation.level, !args.no_open).await;
     if told.is_err() {
         // Such as a closed pipe: nobody reads, and the server serves all the same, unless it is the server that failed.
         tracing::warn!("the link could not be shown; `baton token --link` prints a new one");
     }
-    let served = server.await;
-    // A server that failed takes the worker with it; otherwise both were told to stop.
-    stop.cancel();
-    worker.await?;
+    // Neither goes on without the other: messages that nobody works on, or work that nobody can see. Mostly both were told to stop.
+    let (served, worked) = tokio::select! {
+        served = &mut server => {
+            stop.cancel();
+            (served, worker.await)
+        }
+        worked = &mut worker => {
+            stop.cancel();
+            (server.await, worked)
+        }
+    };
     data.clear_running(running.pid);
+    worked?;
     served??;
     Ok(Exit::Done)
 }

@@ -1,7 +1,7 @@
 //! Events: the one thing that Baton stores about a run. One file per family; the envelope is added when an event is encoded.
 //!
-//! Stored is the payload alone (`Event` as JSON). `encode` joins it to its envelope as text, so that an event is serialised
-//! once, whoever reads it. Nothing here decides what an event means: that is the engine's.
+//! Stored is the payload alone (`Event` as JSON). `encode` joins it to its envelope as text, so that readers cost no
+//! serialising. Nothing here decides what an event means: that is the engine's.
 
 mod files;
 mod graph;
