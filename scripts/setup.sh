@@ -5,10 +5,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/baton
-stamps=$root/target/stamps
+target=${CARGO_TARGET_DIR:-$root/target}
+stamps=$target/stamps
 
 node_major=22
 rust_minor=95
+
+# Whatever else this user has configured: the program is looked for where it is built.
+export CARGO_TARGET_DIR=$target
 
 # Certificates of this environment are npm's business: every start of node pays for reading them.
 extra_ca=${NODE_EXTRA_CA_CERTS:-}

@@ -115,22 +115,22 @@ struct Lock {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Locked {
     version: Option<String>,
-    /// Such as a binary for another system: it may not be there.
     #[serde(default)]
-    optional: bool,
+    dependencies: BTreeMap<String, String>,
+    #[serde(default)]
+    dev_dependencies: BTreeMap<String, String>,
 }
 
-/// Names and versions of the packages that a project can import.
+/// Names and versions of the packages that the template asks for. What those bring along is theirs, though it lies beside them.
 fn packages(lock: &[u8]) -> anyhow::Result<BTreeMap<String, String>> {
     let lock: Lock = serde_json::from_slice(lock).context("package-lock.json")?;
-    let top = lock.packages.into_iter().filter(|(_, locked)| !locked.optional).filter_map(|(path, locked)| {
-        let name = path.strip_prefix("node_modules/")?;
-        // A package below another package is that one's own.
-        (!name.contains("/node_modules/")).then_some((name.to_owned(), locked.version?))
-    });
-    Ok(top.collect())
+    let root = lock.packages.get("").context("package-lock.json names no packages")?;
+    let asked = root.dependencies.keys().chain(root.dev_dependencies.keys());
+    let version = |name: &String| lock.packages.get(&format!("node_modules/{name}"))?.version.clone();
+    Ok(asked.filter_map(|name| Some((name.clone(), version(name)?))).collect())
 }
 
 #[cfg(test)]
@@ -149,9 +149,9 @@ mod tests {
             ("dist/index.html", "no"),
             (
                 "package-lock.json",
-                r#"{"packages": {"": {"name": "app"}, "node_modules/react": {"version": "19.3.1", "license": "MIT"},
-                    "node_modules/@a/b": {"version": "1.0.0"}, "node_modules/@a/b/node_modules/c": {"version": "2.0.0"},
-                    "node_modules/other-system": {"version": "1.0.0", "optional": true}}}"#,
+                r#"{"packages": {"": {"name": "app", "dependencies": {"react": "^19"}, "devDependencies": {"@a/b": "1"}},
+                    "node_modules/react": {"version": "19.3.1", "license": "MIT"}, "node_modules/@a/b": {"version": "1.0.0"},
+                    "node_modules/@a/b/node_modules/c": {"version": "2.0.0"}, "node_modules/other": {"version": "1.0.0"}}}"#,
             ),
         ] {
             fs::create_dir_all(folder.join(path).parent().unwrap()).unwrap();

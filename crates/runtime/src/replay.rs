@@ -25,7 +25,7 @@ pub async fn replay(store: &dyn Store, run: RunId) -> Result<(RunState, Vec<NewE
     let mut events = vec![];
     loop {
         let page = store.read_after(run, events.len() as u64, PAGE).await?;
-        let last = page.len() < PAGE;
+        let last = page.is_empty();
         for stored in page {
             let entry = decode(run, stored)?;
             state.fold(&entry);

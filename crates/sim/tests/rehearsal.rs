@@ -59,7 +59,7 @@ fn rehearse_everywhere(name: &str) {
     let quiet = rehearse(case, Disturbance::None);
     assert_eq!(quiet.outcome.ends, case.3, "{name}, undisturbed");
     // The long demo conversation shows what the short ones cannot, but not at each of its hundreds of appends.
-    const MOST_PLACES: usize = 60;
+    const MOST_PLACES: usize = 40;
     for n in (1..=quiet.appends).step_by(quiet.appends.div_ceil(MOST_PLACES)) {
         for disturbance in [Disturbance::KillAfter(n), Disturbance::Refuse(n), Disturbance::LoseAnswer(n)] {
             if !wanted(case, disturbance) {

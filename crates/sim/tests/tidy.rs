@@ -16,7 +16,8 @@ const FUNCTION_LINES: usize = 70;
 
 /// Files and functions that may be longer, each with its length and the reason. An entry only shrinks: once the code is
 /// shorter, the entry has to follow.
-const LONGER: &[(&str, usize, &str)] = &[];
+const LONGER: &[(&str, usize, &str)] =
+    &[("crates/engine/src/state.rs::fold", 73, "one arm for every event, total on purpose")];
 
 /// What each crate may depend on within the workspace; for the two pure crates also what from outside.
 const ARROWS: &[(&str, &[&str])] = &[

@@ -100,7 +100,10 @@ impl<'a> Follow<'a> {
             match timeout(SILENCE, connection.chunk()).await {
                 Ok(Ok(Some(bytes))) => self.take(&bytes)?,
                 // The end of the stream without the run's end, a broken connection, or silence: ask again.
-                Ok(Ok(None) | Err(_)) | Err(_) => self.connection = None,
+                Ok(Ok(None) | Err(_)) | Err(_) => {
+                    self.connection = None;
+                    self.missing();
+                }
             }
         }
     }

@@ -75,6 +75,8 @@ async fn is_ours(http: &reqwest::Client, data: &DataDir) -> bool {
 }
 
 fn start(data: &DataDir) -> anyhow::Result<Child> {
+    // What the last one said is kept beside it; more than that is not.
+    let _ = fs::rename(data.log(), data.log().with_extension("log.old"));
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(data.log());
     let log = log.with_context(|| format!("cannot write {}", data.log().display()))?;
     // Another program, or a Baton on other data, may have the usual port.

@@ -134,6 +134,7 @@ async fn welcome(
         // Whether it worked is seen on the screen; the link below works as well.
         let _ = Command::new("xdg-open")
             .arg(&link.url)
+            .env_remove("BATON_MODEL_KEY")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -162,12 +163,16 @@ async fn welcome(
 /// If signals cannot be listened for.
 pub fn stop_signal() -> anyhow::Result<CancellationToken> {
     let stop = CancellationToken::new();
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    // The terminal was closed.
+    let mut hang_up = signal(SignalKind::hangup())?;
     let token = stop.clone();
     tokio::spawn(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
         }
         token.cancel();
     });

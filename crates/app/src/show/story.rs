@@ -7,6 +7,8 @@ use contract::{CallId, Event};
 
 /// Lines of a failed build's or command's output that are shown.
 const OUTPUT_LINES: usize = 12;
+/// How an install is told from a command.
+const INSTALL: &str = "install ";
 
 /// What is known of a run while its events come in.
 #[derive(Debug, Default)]
@@ -88,9 +90,10 @@ impl Story {
     fn work(&mut self, event: &Event, lines: &mut Vec<String>) {
         match event {
             Event::FileStarted(file) => self.now = format!("Writing {}", file.path),
-            Event::FileCompleted(file) if file.by != Author::Template => {
-                lines.push(format!("+ {}  {}", file.path, bytes(file.bytes)));
-            }
+            Event::FileCompleted(file) => match file.by {
+                Author::Model | Author::Command => lines.push(format!("+ {}  {}", file.path, bytes(file.bytes))),
+                Author::Template | Author::Restored => {}
+            },
             Event::FileEdited(file) => {
                 let count = file.blocks.len();
                 let plural = if count == 1 { "" } else { "s" };
@@ -99,6 +102,8 @@ impl Story {
             Event::FileDeleted(file) => lines.push(format!("- {}", file.path)),
             Event::FileRenamed(file) => lines.push(format!("→ {} is {} now", file.from, file.to)),
             Event::FileRejected(file) => lines.push(format!("! {}: {}", visible(&file.path), visible(&file.reason))),
+            Event::ElementRejected(no) => lines.push(format!("! {}: {}", visible(&no.element), visible(&no.reason))),
+            Event::Budget(budget) => lines.push(format!("! {}: {} of {}", budget.limit, budget.used, budget.value)),
             Event::ToolRequested(tool) => {
                 self.calls.insert(tool.call_id.clone(), tool_words(&tool.input));
             }
@@ -118,7 +123,8 @@ impl Story {
                     ),
                 };
                 lines.push(format!("$ {words}  {outcome}  {}", seconds(tool.duration_ms)));
-                if tool.status == ToolStatus::Failed {
+                // What a command printed when all went well is nobody's concern; what an install found is its result.
+                if tool.status == ToolStatus::Failed || words.starts_with(INSTALL) {
                     lines.extend(tail(&tool.output));
                 }
             }
@@ -266,7 +272,7 @@ fn status_words(status: ToolStatus) -> &'static str {
 
 fn tool_words(input: &ToolInput) -> String {
     visible(&match input {
-        ToolInput::Install { packages, .. } => format!("install {}", packages.join(" ")),
+        ToolInput::Install { packages, .. } => format!("{INSTALL}{}", packages.join(" ")),
         ToolInput::Command { command, args } => [std::slice::from_ref(command), args].concat().join(" "),
         ToolInput::WebSearch { query, .. } => format!("search {query}"),
         ToolInput::UrlScrape { url } => format!("read {url}"),

@@ -147,3 +147,38 @@ fn the_generated_documents_are_printed() {
         assert!(document.get(key).is_some(), "{name}");
     }
 }
+
+#[test]
+fn the_doctor_says_what_is_wrong_and_how_to_mend_it() {
+    let house = House::empty();
+    let doctor = |args: &[&str]| {
+        let mut command = house.command(&[&["doctor"], args].concat());
+        command
+            .env("BATON_MODEL", "m")
+            .env("BATON_MODEL_URL", "http://127.0.0.1:1/v1")
+            .env("BATON_MODEL_KEY", "sk-secret");
+        command.output().unwrap()
+    };
+    fs::write(house.data().join("owner-token"), "0".repeat(64)).unwrap();
+    let output = doctor(&["--json"]);
+    let checks = json_lines(&output);
+    let of = |name: &str| checks.iter().find(|check| check["name"] == name).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{checks:?}");
+    assert_eq!(of("template")["verdict"], "fine");
+    // Whether others can read a folder that was made elsewhere depends on who made it; it stops nothing.
+    assert_ne!(of("data")["verdict"], "bad");
+    assert!(
+        of("token")["fix"][0].as_str().unwrap().contains("chmod 600"),
+        "the token can be read by others: {checks:?}"
+    );
+    assert_eq!(of("model")["verdict"], "bad", "nobody answers there");
+    assert!(of("model")["seen"].as_str().unwrap().contains("key ***"));
+    assert!(of("sandbox")["seen"].as_str().unwrap().contains("isolation is"));
+    let plain = String::from_utf8(doctor(&[]).stdout).unwrap();
+    assert!(
+        plain.contains("✗ token") && !plain.contains("sk-secret") && !format!("{checks:?}").contains("sk-secret"),
+        "{plain}"
+    );
+    let limits = String::from_utf8(doctor(&["--limits"]).stdout).unwrap();
+    assert!(limits.contains("turns_per_run"), "{limits}");
+}

@@ -79,8 +79,9 @@ async fn build(actor: &mut Actor, step: &StepRef, call: &CallId) -> Result<Strin
         purpose: Purpose::Build,
         output: OutputLimits::total(limits.command_output_bytes),
     };
-    let (outcome, log) = tool::watch(actor, workspace.as_ref(), spec, step, call).await;
-    let outcome = outcome.map_err(here)?;
+    let ran = tool::exec(actor, &spec, step, call).await.map_err(here)?;
+    let (workspace, outcome, log) = (ran.workspace, ran.outcome.map_err(here)?, ran.output);
+    let limits = &actor.runtime.limits;
     let most = usize::try_from(limits.build_log_tail_bytes).unwrap_or(usize::MAX);
     let log_tail = log[log.ceil_char_boundary(log.len().saturating_sub(most))..].to_owned();
     let failed = |code: &str, message: String| {

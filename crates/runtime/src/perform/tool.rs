@@ -1,5 +1,6 @@
 //! A call of a tool in the workspace: installs and commands. Tools that this Baton has not set up say so.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -86,11 +87,6 @@ async fn run(actor: &mut Actor, step: &StepRef, call: &CallId, command: &str, ar
         let status = if error.retryable() { ToolStatus::Failed } else { ToolStatus::Refused };
         Ended::without_running(status, format!("{error}. {}", error.action()))
     };
-    let workspace = match actor.ready().await {
-        Ok(workspace) => workspace,
-        Err(error) => return failed(&error),
-    };
-    let before = workspace.scan(actor.scan_limits()).await;
     let limits = &actor.runtime.limits;
     let spec = ExecSpec {
         command: command.to_owned(),
@@ -102,15 +98,47 @@ async fn run(actor: &mut Actor, step: &StepRef, call: &CallId, command: &str, ar
         purpose: Purpose::Command,
         output: OutputLimits::total(limits.command_output_bytes),
     };
-    let (outcome, output) = watch(actor, workspace.as_ref(), spec, step, call).await;
-    report_changes(actor, workspace.as_ref(), step, before).await;
-    match outcome {
+    let ran = match exec(actor, &spec, step, call).await {
+        Ok(ran) => ran,
+        Err(error) => return failed(&error),
+    };
+    report_changes(actor, ran.workspace.as_ref(), step, ran.before).await;
+    match ran.outcome {
         Ok(outcome) => {
             let (status, error) = told(&outcome, limits_text(actor));
             let exit_code = if let ExecEnd::Exited(code) = outcome.end { Some(code) } else { None };
-            Ended { status, exit_code, output, error }
+            Ended { status, exit_code, output: ran.output, error }
         }
-        Err(error) => Ended { output, ..failed(&error) },
+        Err(error) => Ended { output: ran.output, ..failed(&error) },
+    }
+}
+
+/// A command that was run.
+pub(super) struct Ran {
+    pub(super) workspace: Arc<dyn Workspace>,
+    before: Result<Scan, SandboxError>,
+    pub(super) outcome: Result<ExecOutcome, SandboxError>,
+    pub(super) output: String,
+}
+
+/// Runs a command in the workspace, with every change in it. If an earlier command has spoilt the workspace so that nothing can be
+/// started in it any more, it is made anew, once.
+pub(super) async fn exec(
+    actor: &mut Actor,
+    spec: &ExecSpec,
+    step: &StepRef,
+    call: &CallId,
+) -> Result<Ran, SandboxError> {
+    loop {
+        let workspace = actor.ready().await?;
+        let before = workspace.scan(actor.scan_limits()).await;
+        let (outcome, output) = watch(actor, workspace.as_ref(), spec.clone(), step, call).await;
+        if actor.worked && matches!(outcome, Err(SandboxError::Refused { .. } | SandboxError::BadPath { .. })) {
+            actor.renew().await;
+            continue;
+        }
+        actor.worked |= outcome.is_ok();
+        return Ok(Ran { workspace, before, outcome, output });
     }
 }
 
@@ -133,7 +161,7 @@ fn told(outcome: &ExecOutcome, seconds: u64) -> (ToolStatus, Option<String>) {
 }
 
 /// Runs a command and reports what it prints as it comes. Gives the same, within the limit, for the model.
-pub(super) async fn watch(
+async fn watch(
     actor: &Actor,
     workspace: &dyn Workspace,
     spec: ExecSpec,
@@ -185,7 +213,12 @@ fn decode(held: &mut Vec<u8>, bytes: &Bytes) -> String {
 
 /// Tells the run which files a command changed, so that a lost workspace can be made again exactly. What cannot be taken into the
 /// project (too large, no regular file, too many) is told too, and never taken for deleted.
-async fn report_changes(actor: &Actor, workspace: &dyn Workspace, step: &StepRef, before: Result<Scan, SandboxError>) {
+async fn report_changes(
+    actor: &mut Actor,
+    workspace: &dyn Workspace,
+    step: &StepRef,
+    before: Result<Scan, SandboxError>,
+) {
     let (before, after) = match (before, workspace.scan(actor.scan_limits()).await) {
         (Ok(before), Ok(after)) => (before, after),
         (Err(error), _) | (_, Err(error)) => return not_recorded(actor, step, &error.to_string()).await,
@@ -205,6 +238,9 @@ async fn report_changes(actor: &Actor, workspace: &dyn Workspace, step: &StepRef
             Ok(None) => changes.push((path.clone(), None)),
             Ok(Some(_)) | Err(_) => left_out.push(path.as_str()),
         }
+    }
+    for (path, content) in &changes {
+        actor.note(path, content.as_ref());
     }
     if !changes.is_empty() {
         actor.report(Report::Changed(step.clone(), changes)).await;

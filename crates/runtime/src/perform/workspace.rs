@@ -93,8 +93,12 @@ pub(super) struct Actor {
     pub(super) runtime: Arc<Runtime>,
     spec: WorkspaceSpec,
     workspace: Option<Arc<dyn Workspace>>,
+    /// The project's files as they should be there.
+    pub(super) files: BTreeMap<ProjectPath, Bytes>,
     /// Changes that are not in the workspace yet.
     unwritten: BTreeMap<ProjectPath, Option<Bytes>>,
+    /// Whether a command has run here: a refusal after that is the workspace's fault and not the system's.
+    pub(super) worked: bool,
     pub(super) reports: mpsc::Sender<Report>,
     pub(super) stop: CancellationToken,
 }
@@ -108,9 +112,10 @@ impl Actor {
         reports: mpsc::Sender<Report>,
         stop: CancellationToken,
     ) -> Self {
-        let unwritten = files.into_iter().map(|(path, content)| (path, Some(content))).collect();
         let spec = WorkspaceSpec { project, epoch: claim.epoch };
-        Self { runtime, spec, workspace: None, unwritten, reports, stop }
+        let files: BTreeMap<_, _> = files.into_iter().collect();
+        let unwritten = files.iter().map(|(path, content)| (path.clone(), Some(content.clone()))).collect();
+        Self { runtime, spec, workspace: None, files, unwritten, worked: false, reports, stop }
     }
 
     /// Does one job after the other until nobody can ask for more; then closes the workspace.
@@ -118,7 +123,10 @@ impl Actor {
         while let Some(job) = jobs.next().await {
             match job {
                 Job::Files(ops) => {
-                    self.unwritten.extend(ops);
+                    for (path, content) in ops {
+                        self.note(&path, content.as_ref());
+                        self.unwritten.insert(path, content);
+                    }
                     // What cannot be written now is kept and tried again before a command or build, which then says so.
                     if !self.stop.is_cancelled()
                         && let Err(error) = self.ready().await
@@ -137,8 +145,38 @@ impl Actor {
         }
     }
 
-    /// The workspace, with every change in it.
+    /// Notes how a file should be from now on.
+    pub(super) fn note(&mut self, path: &ProjectPath, content: Option<&Bytes>) {
+        match content {
+            Some(content) => drop(self.files.insert(path.clone(), content.clone())),
+            None => drop(self.files.remove(path)),
+        }
+    }
+
+    /// The workspace, with every change in it. One in which a command has put something in the way of a file is made anew: it is
+    /// only a projection.
     pub(super) async fn ready(&mut self) -> Result<Arc<dyn Workspace>, SandboxError> {
+        match self.written().await {
+            Err(SandboxError::BadPath { .. }) if self.worked => {
+                self.renew().await;
+                self.written().await
+            }
+            other => other,
+        }
+    }
+
+    /// Throws the workspace away; the next one is filled from the project.
+    pub(super) async fn renew(&mut self) {
+        if let Some(spoilt) = self.workspace.take()
+            && let Err(error) = spoilt.close().await
+        {
+            tracing::warn!(%error, "a workspace could not be closed");
+        }
+        self.worked = false;
+        self.unwritten = self.files.iter().map(|(path, content)| (path.clone(), Some(content.clone()))).collect();
+    }
+
+    async fn written(&mut self) -> Result<Arc<dyn Workspace>, SandboxError> {
         let workspace = match &self.workspace {
             Some(open) => open.clone(),
             None => {

@@ -352,7 +352,7 @@ pub trait Store: Send + Sync {
     /// the rows give the run.
     async fn append(&self, append: Append) -> Result<u64, AppendError>;
 
-    /// Events of a run after a place, in order, at most `most`.
+    /// Events of a run after a place, in order: at least one if there is one, at most `most`, fewer if they are large.
     async fn read_after(&self, run: RunId, after: u64, most: usize) -> Result<Vec<StoredEvent>, StoreError>;
 
     /// Puts a row into a run's inbox, which makes an unowned run claimable. Does nothing if the run has ended or the same item

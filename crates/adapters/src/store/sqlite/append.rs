@@ -102,12 +102,15 @@ fn finish(db: &Connection, run: RunId, end: i64) -> Result<()> {
     admit::uncount(db, chat, user)
 }
 
+/// Payloads of one page, after which it ends early: readers that lag hold a page each.
+const PAGE_BYTES: usize = 1024 * 1024;
+
 /// Events of a run after a place, in order.
 pub(super) fn read_after(db: &Connection, run: RunId, after: u64, most: usize) -> Result<Vec<StoredEvent>> {
-    db.prepare_cached(
+    let mut statement = db.prepare_cached(
         "SELECT seq, at, step_id, attempt, kind, payload FROM events WHERE run_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-    )?
-    .query_map(params![key(run.bits()), int(after), count(most)], |row| {
+    )?;
+    let rows = statement.query_map(params![key(run.bits()), int(after), count(most)], |row| {
         let head = Head {
             run_id: run,
             seq: uint(row, 0)?,
@@ -117,6 +120,16 @@ pub(super) fn read_after(db: &Connection, run: RunId, after: u64, most: usize) -
             attempt: row.get(3)?,
         };
         Ok(StoredEvent { head, kind: row.get(4)?, payload: row.get::<_, String>(5)?.into() })
-    })?
-    .collect()
+    })?;
+    let mut page = Vec::new();
+    let mut bytes = 0;
+    for event in rows {
+        let event: StoredEvent = event?;
+        bytes += event.payload.len();
+        page.push(event);
+        if bytes >= PAGE_BYTES {
+            break;
+        }
+    }
+    Ok(page)
 }
