@@ -173,3 +173,16 @@ prepare_template() {
     mv -T "$folder/.$name.$$" "$folder/$name"
   fi
 }
+
+# The program under its plain name, as every message calls it. A file of somebody else's with that name is left alone.
+link_program() {
+  local bin=${XDG_BIN_HOME:-$HOME/.local/bin}
+  [ ! -e "$bin/baton" ] || [ -L "$bin/baton" ] || return 0
+  [ "$(readlink "$bin/baton" 2>/dev/null)" = "$target/release/baton" ] && return 0
+  mkdir -p "$bin"
+  ln -sfn "$target/release/baton" "$bin/baton"
+  case ":$PATH:" in
+    *":$bin:"*) say "baton is linked as $bin/baton" ;;
+    *) say "baton is linked as $bin/baton; that folder is not on your PATH yet: export PATH=\"$bin:\$PATH\"" ;;
+  esac
+}

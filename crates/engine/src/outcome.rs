@@ -66,7 +66,7 @@ pub fn limit_turns(limits: &Limits, state: &RunState) -> Outcome {
 
 /// Whether words alone are what the person can have wanted: they asked something, or the model asks back.
 fn is_answer(state: &RunState, turn: &Turn) -> bool {
-    let asks = |text: &str| text.trim_end().ends_with('?');
+    let asks = |text: &str| text.lines().any(|line| line.trim_end().ends_with('?'));
     state.session.as_ref().is_some_and(|s| asks(&s.request))
         || turn.parts.iter().any(|p| matches!(p, Part::Text(text) if asks(text)))
 }

@@ -59,7 +59,7 @@ export const PHASES: Record<Schemas["Phase"], string> = {
 export const STOPS: Record<Schemas["StopReason"], { said: string; next: string }> = {
 	done: { said: "Done", next: "" },
 	no_tool_results: {
-		said: "Stopped: the model did nothing, even after a reminder",
+		said: "Stopped: the model changed nothing, even after a reminder",
 		next: "Say more precisely what should change, or try another model.",
 	},
 	max_turns_reached: limit("the run used all its turns", "Send “continue” to go on from here."),

@@ -154,7 +154,7 @@ fn token(data: &DataDir) -> Check {
     let path = data.token_path();
     match data::mode(&path) {
         Ok(None) => Check::fine("token", "none yet; the first start makes it"),
-        Ok(Some(0o600 | 0o400)) => Check::fine("token", format!("{} (***, for you alone)", path.display())),
+        Ok(Some(0o600 | 0o400)) => Check::fine("token", format!("{} (readable by you alone)", path.display())),
         Ok(Some(mode)) => Check::bad(
             "token",
             format!("{} can be read by others (mode {mode:o}): whoever has it owns this Baton", path.display()),

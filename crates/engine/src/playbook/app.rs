@@ -112,7 +112,9 @@ fn finish(state: &RunState, reason: StopReason, d: &mut Decision) {
     let said = match reason {
         StopReason::Done if state.published => "The app is built and on screen.",
         StopReason::Done => "Answered. No file was changed.",
-        StopReason::NoToolResults => "The model did nothing, even after a reminder. Say more precisely what you want.",
+        StopReason::NoToolResults => {
+            "The model only spoke and changed nothing, even after a reminder. Say what is to be built or changed."
+        }
         StopReason::MaxTurnsReached => "The run used up its turns. Send a message to go on from here.",
         StopReason::TurnToolBudgetExceeded => {
             "The model asked for too many tools in one turn. Send a message to go on from here."
