@@ -46,8 +46,12 @@ as_root() {
 debian() {
   have apt-get || stop "Missing: $*. Only Debian and its relatives are known here; install them with your system's package manager."
   say "installing $* (Debian packages)"
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2 ||
-    stop "apt-get could not install $*." "Is the package list old? Try: apt-get update"
+  install_debian "$@" || { as_root apt-get update >&2 && install_debian "$@"; } ||
+    stop "apt-get could not install $*." "See above; a network is needed for it."
+}
+
+install_debian() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2
 }
 
 need_linux() {

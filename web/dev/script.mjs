@@ -80,10 +80,10 @@ function tongue(run) {
 	const step = (id, kind, title) => [
 		[0, { type: "step_added", id, kind, title, depends_on: [], critical: true }],
 		[0, "step", id, 1],
-		[20, { type: "step_state", id, state: "running", attempt: 1 }],
+		[20, { type: "step_state", id, state: "running", of_attempt: 1 }],
 	];
 	const end = (id, state = "completed", reason) => [
-		[10, { type: "step_state", id, state, attempt: 1, ...(reason ? { reason } : {}) }],
+		[10, { type: "step_state", id, state, of_attempt: 1, ...(reason ? { reason } : {}) }],
 		[0, "step"],
 	];
 	const phase = (name, message) => [[10, { type: "phase_change", phase: name, message }]];

@@ -1113,11 +1113,6 @@ export interface components {
         /** @description See [`super::Event::StepRetry`]. */
         StepRetry: {
             /**
-             * Format: int32
-             * @description The attempt that will come.
-             */
-            attempt: number;
-            /**
              * Format: int64
              * @description How long it waits, in milliseconds.
              */
@@ -1126,16 +1121,22 @@ export interface components {
             error: string;
             /** @description The step. */
             id: components["schemas"]["StepId"];
+            /**
+             * Format: int32
+             * @description The attempt that will come; the envelope's `attempt` is the one that failed.
+             */
+            next_attempt: number;
         };
         /** @description See [`super::Event::StepState`]. */
         StepState: {
-            /**
-             * Format: int32
-             * @description The attempt that this is about, from 1. A reader that sees `running` with a higher attempt forgets what the former one streamed.
-             */
-            attempt: number;
             /** @description The step; the envelope's `step_id` says the same. */
             id: components["schemas"]["StepId"];
+            /**
+             * Format: int32
+             * @description The attempt that this is about, from 1; the envelope's `attempt` says the same, so the key is another. A reader that sees
+             *     `running` with a higher attempt forgets what the former one streamed.
+             */
+            of_attempt: number;
             /** @description Why, where that is not plain. */
             reason?: string | null;
             /** @description Its new state. */

@@ -189,7 +189,7 @@ fn restart(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
     if u64::from(step.attempt) > limits.step_recoveries + u64::from(step.failures) {
         d.set(step, StepStatus::Failed, step.attempt, Some("workers died in it again and again".into()));
     } else {
-        d.set(step, StepStatus::Running, step.attempt + 1, Some("the worker died".into()));
+        d.set(step, StepStatus::Running, step.attempt + 1, Some("its worker is gone".into()));
     }
 }
 

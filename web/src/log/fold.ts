@@ -207,11 +207,11 @@ function closed(item: Item, at: number): Item {
 function stepState(run: Run, event: EventOf<"step_state">, head: Head): Run {
 	const before = run.steps.find((step) => step.id === event.id);
 	const again =
-		event.state === "running" && before !== undefined && before.attempt > 0 && event.attempt > before.attempt;
-	let next = again ? forget(run, before, event.attempt, head) : run;
+		event.state === "running" && before !== undefined && before.attempt > 0 && event.of_attempt > before.attempt;
+	let next = again ? forget(run, before, event.of_attempt, head) : run;
 	next = changeStep(next, event.id, {
 		state: event.state,
-		attempt: Math.max(before?.attempt ?? 0, event.state === "running" ? event.attempt : 0),
+		attempt: Math.max(before?.attempt ?? 0, event.state === "running" ? event.of_attempt : 0),
 		...(event.reason ? { trouble: event.reason } : {}),
 	});
 	if (before?.kind !== "check" && before?.kind !== "publish") return next;

@@ -29,7 +29,7 @@ export class Log {
 
 	step_state(state: components["schemas"]["StepStatus"], reason?: string): this {
 		const id = this.step ?? "";
-		return this.push({ type: "step_state", id, state, attempt: this.attempt, ...(reason ? { reason } : {}) });
+		return this.push({ type: "step_state", id, state, of_attempt: this.attempt, ...(reason ? { reason } : {}) });
 	}
 
 	file(path: string, text: string, pieces: number): this {

@@ -65,7 +65,9 @@ pub struct StepState {
     pub id: StepId,
     /// Its new state.
     pub state: StepStatus,
-    /// The attempt that this is about, from 1. A reader that sees `running` with a higher attempt forgets what the former one streamed.
+    /// The attempt that this is about, from 1; the envelope's `attempt` says the same, so the key is another. A reader that sees
+    /// `running` with a higher attempt forgets what the former one streamed.
+    #[serde(rename = "of_attempt")]
     pub attempt: u32,
     /// Why, where that is not plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +79,8 @@ pub struct StepState {
 pub struct StepRetry {
     /// The step.
     pub id: StepId,
-    /// The attempt that will come.
+    /// The attempt that will come; the envelope's `attempt` is the one that failed.
+    #[serde(rename = "next_attempt")]
     pub attempt: u32,
     /// How long it waits, in milliseconds.
     pub delay_ms: u64,

@@ -296,6 +296,29 @@ mod tests {
         }
     }
 
+    /// One JSON object, no key twice: what a strict reader refuses and a lenient one reads as it likes.
+    #[test]
+    fn no_payload_has_a_key_of_the_envelope() {
+        let step = StepId::new("turn-1");
+        let state = StepState { id: step.clone(), state: StepStatus::Running, attempt: 2, reason: None };
+        let retry = StepRetry { id: step.clone(), attempt: 3, delay_ms: 1, error: "e".into() };
+        let run = RunStarted { worker: "w".into(), epoch: 1 };
+        for event in [Event::from(state), retry.into(), run.into()] {
+            let head = Head {
+                run_id: RunId::from_bits(1),
+                seq: 1,
+                from_seq: Some(1),
+                at: 1,
+                step_id: Some(step.clone()),
+                attempt: Some(2),
+            };
+            let json = head.encode(&serde_json::to_string(&event).unwrap());
+            for key in ["v", "stream_id", "run_id", "seq", "from_seq", "at", "step_id", "attempt", "type"] {
+                assert_eq!(json.matches(&format!("\"{key}\":")).count(), 1, "{key} in {json}");
+            }
+        }
+    }
+
     #[test]
     fn deltas_of_one_stream_merge_and_others_do_not() {
         let delta = |path: &str, text: &str| {
