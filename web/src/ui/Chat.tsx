@@ -62,7 +62,12 @@ function OpenChat({ id, menu }: { id: string; menu: ReactNode }) {
 	const runs = useRuns(ids);
 	const run = runs.at(-1);
 	const caughtUp = ids.every((known) => library.runs.hasCaughtUp(known));
-	const preview = ((caughtUp && runs.findLast((known) => known?.preview)?.preview) || detail?.preview) ?? undefined;
+	const published = (caughtUp && runs.findLast((known) => known?.preview)?.preview) || detail?.preview || undefined;
+	// Which version is the log's to say; where previews are is the server's, which may have another port than it had then.
+	const preview = published && {
+		...published,
+		...(detail?.preview && { url: detail.preview.url, host: detail.preview.host }),
+	};
 	const busy = run !== undefined && !isOver(run);
 
 	const [tab, setTab] = useState<TabName>("Preview");
