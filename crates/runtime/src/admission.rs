@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::Runtime;
 use crate::ports::bus::Wake;
-use crate::ports::store::{Admission, AdmitError, InboxItem, NewChat, StoreError};
+use crate::ports::store::{Admission, AdmitError, InboxItem, NewChat, StoreError, run_title};
 use crate::ports::world::new_id;
 
 /// Why a message was refused. Nothing was stored (promise 1).
@@ -67,7 +67,7 @@ impl Runtime {
             template: self.template.name.clone(),
             model: self.model(),
         };
-        let title = title(text);
+        let title = run_title(text);
         let new_chat = chat.is_none().then(|| NewChat { slug: slug(&title, world.random()), title });
         let admission = Admission {
             user,
@@ -99,17 +99,6 @@ impl Runtime {
     }
 }
 
-/// The first words of a message, on one line.
-fn title(text: &str) -> String {
-    const MOST_CHARS: usize = 80;
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= MOST_CHARS {
-        return line;
-    }
-    let cut: String = line.chars().take(MOST_CHARS - 1).collect();
-    format!("{}…", cut.trim_end())
-}
-
 /// First label of a preview's host: words that a person knows again, and enough chance that it is unique and not guessed.
 fn slug(title: &str, random: u128) -> String {
     const WORDS_BYTES: usize = 24;
@@ -138,7 +127,7 @@ mod tests {
         for text in
             ["Build me a to-do list, please!", "", "日本語", "x".repeat(200).as_str(), "--- a --- b ---", "xn--abc"]
         {
-            let slug = slug(&title(text), u128::MAX / 7);
+            let slug = slug(&run_title(text), u128::MAX / 7);
             assert!(slug.len() <= 63 && !slug.starts_with('-') && !slug.ends_with('-'), "{slug}");
             assert!(slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'), "{slug}");
         }

@@ -135,10 +135,10 @@ pub struct NewChat {
     pub slug: String,
 }
 
-/// Characters of a run's title.
+/// Characters of a title.
 const TITLE_CHARS: usize = 80;
 
-/// What a run is called in lists, the same in every store: the first line of what the person wrote, cut at 80 characters.
+/// What a run and the chat that it began are called in lists, the same in every store: the first line of what the person wrote, cut at 80 characters.
 pub fn run_title(request: &str) -> String {
     let line = request.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     match line.char_indices().nth(TITLE_CHARS) {
