@@ -191,7 +191,7 @@ fn rejected(path: &ProjectPath, code: &str, reason: &str) -> Event {
 }
 
 fn problem(fault: Fault) -> Event {
-    let code = word(&fault.code);
+    let code = fault.code.as_str().to_owned();
     let reason = fault.message.into_owned();
     match fault.element {
         Element::File | Element::Edit | Element::Delete | Element::Rename => {
@@ -204,11 +204,6 @@ fn problem(fault: Fault) -> Event {
         | Element::WebSearch
         | Element::UrlScrape
         | Element::Skill
-        | Element::Done => ElementRejected { element: word(&fault.element), code, reason }.into(),
+        | Element::Done => ElementRejected { element: fault.element.as_str().to_owned(), code, reason }.into(),
     }
-}
-
-/// The word that stands for a unit variant in JSON.
-fn word(value: &impl serde::Serialize) -> String {
-    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use contract::{Event, RunId};
 use tokio::sync::broadcast;
 
 use crate::live::Frame;
-use crate::ports::bus::Wake;
+use crate::ports::bus::{Wake, woken};
 use crate::ports::store::StoredEvent;
 use crate::{Runtime, RuntimeError};
 
@@ -70,17 +70,6 @@ impl EventReader {
         }
         let poll = Duration::from_millis(self.runtime.limits.poll_ms);
         let run = self.run;
-        let wakes = &mut self.wakes;
-        let woken = async {
-            loop {
-                match wakes.recv().await {
-                    Ok(Wake::Appended(r)) if r == run => return,
-                    Ok(_other) => {}
-                    Err(broadcast::error::RecvError::Lagged(_)) => return,
-                    Err(broadcast::error::RecvError::Closed) => std::future::pending::<()>().await,
-                }
-            }
-        };
         let ring_grows = async {
             match &mut grown {
                 Some(watch) => drop(watch.changed().await),
@@ -88,7 +77,7 @@ impl EventReader {
             }
         };
         tokio::select! {
-            () = woken => {}
+            () = woken(&mut self.wakes, |wake| wake == Wake::Appended(run)) => {}
             () = ring_grows => {}
             () = tokio::time::sleep(poll) => {}
         }

@@ -9,7 +9,7 @@ use crate::ports::{Objects, Store};
 use crate::{Project, RuntimeError};
 
 /// Events that are read at once.
-const PAGE: usize = 512;
+pub(crate) const PAGE: usize = 512;
 
 /// An event as it was before it was stored.
 pub(crate) fn decode(run: RunId, stored: StoredEvent) -> Result<NewEvent, RuntimeError> {

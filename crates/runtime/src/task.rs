@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ingest::Ingest;
 use crate::live::{Frame, Ring};
 use crate::perform::{Edition, FileOp, Hands, Report, StepRef};
-use crate::ports::bus::Wake;
+use crate::ports::bus::{Wake, woken};
 use crate::ports::store::{Append, Claim, InboxItem, RowChange};
 use crate::project::sha256;
 use crate::{Project, Runtime, RuntimeError, projection, reader, replay};
@@ -180,7 +180,8 @@ impl Task {
         let (wakes, next_poll) = (&mut self.wakes, self.next_poll);
         tokio::select! {
             _count = self.reports.recv_many(&mut reports, most) => {}
-            () = inbox_woken(wakes, run, next_poll) => {}
+            () = woken(wakes, |wake| wake == Wake::Inbox(run)) => {}
+            () = tokio::time::sleep_until(next_poll) => {}
             () = tokio::time::sleep(Duration::from_millis(due.unwrap_or(u64::MAX >> 16))), if due.is_some() => {}
         }
         if reports.is_empty() || Instant::now() >= self.next_poll {
@@ -233,8 +234,10 @@ impl Task {
                     self.push(round, Some(step.clone()), Usage { model, tokens }.into(), None);
                 }
                 let turn = self.state.count(StepKind::Turn);
-                let _ = self.project.fold(&TurnCompleted { turn, finish, done, bytes, usage }.into());
-                self.push(round, Some(step), TurnCompleted { turn, finish, done, bytes, usage }.into(), None);
+                let completed = Event::from(TurnCompleted { turn, finish, done, bytes, usage });
+                // Nothing of it has to be fetched.
+                let _ = self.project.fold(&completed);
+                self.push(round, Some(step), completed, None);
             }
             // Nothing is published any more once the run is being stopped.
             Report::Events(step, _, Some(RowChange::Publish(_))) if engine::step::stopping(&self.state) => {
@@ -481,24 +484,6 @@ impl Task {
     }
 }
 
-/// Returns when a run's inbox may hold something: at a wake-up, or at the poll that backs it up.
-async fn inbox_woken(wakes: &mut broadcast::Receiver<Wake>, run: contract::RunId, next_poll: Instant) {
-    let woken = async {
-        loop {
-            match wakes.recv().await {
-                Ok(Wake::Inbox(r)) if r == run => return,
-                Ok(_other) => {}
-                Err(broadcast::error::RecvError::Lagged(_)) => return,
-                Err(broadcast::error::RecvError::Closed) => std::future::pending::<()>().await,
-            }
-        }
-    };
-    tokio::select! {
-        () = woken => {}
-        () = tokio::time::sleep_until(next_poll) => {}
-    }
-}
-
 /// Adds an event to a batch, joined to the one before if both are pieces of one stream.
 fn add_event(events: &mut Vec<NewEvent>, entry: NewEvent, limits: &contract::Limits) {
     let most = usize::try_from(limits.merged_delta_bytes).unwrap_or(usize::MAX);
@@ -546,7 +531,7 @@ async fn history(
 pub(crate) async fn give_up(runtime: &Runtime, claim: Claim, error: &RuntimeError) -> Result<(), RuntimeError> {
     let mut after = 0;
     loop {
-        let page = runtime.ports.store.read_after(claim.run_id, after, 512).await?;
+        let page = runtime.ports.store.read_after(claim.run_id, after, replay::PAGE).await?;
         match page.last() {
             Some(last) => after = last.head.seq,
             None => break,

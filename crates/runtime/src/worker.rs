@@ -8,17 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::RunId;
-use tokio::sync::broadcast;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::Runtime;
-use crate::RuntimeError;
-use crate::ports::bus::Wake;
+use crate::ports::bus::{Wake, woken};
 use crate::ports::objects::ObjectsError;
 use crate::ports::store::{AppendError, Claim, StoreError};
 use crate::task::{self, End, Task};
+use crate::{Runtime, RuntimeError};
 
 /// Performs runs until it is asked to stop.
 pub struct Worker {
@@ -69,7 +67,7 @@ impl Worker {
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(done) = self.tasks.join_next_with_id() => self.done(done).await,
-                () = claimable(&mut wakes) => {}
+                () = woken(&mut wakes, |wake| matches!(wake, Wake::Claimable | Wake::Inbox(_))) => {}
                 () = tokio::time::sleep_until(self.beat), if !self.held.is_empty() => {}
                 () = tokio::time::sleep(poll) => {}
             }
@@ -186,15 +184,5 @@ async fn perform(
             Err(error) => End::Lost(error),
         },
         Err(error) => End::Lost(error),
-    }
-}
-
-async fn claimable(wakes: &mut broadcast::Receiver<Wake>) {
-    loop {
-        match wakes.recv().await {
-            Ok(Wake::Claimable | Wake::Inbox(_)) | Err(broadcast::error::RecvError::Lagged(_)) => return,
-            Ok(Wake::Appended(_)) => {}
-            Err(broadcast::error::RecvError::Closed) => std::future::pending::<()>().await,
-        }
     }
 }

@@ -22,3 +22,16 @@ pub trait Bus: Send + Sync {
     /// Listens from now on. A listener that lags is told so by the channel and looks into the store.
     fn subscribe(&self) -> broadcast::Receiver<Wake>;
 }
+
+/// Returns at the next wake-up that is wanted, and whenever some may have been missed; never for a bus that is gone, since all who
+/// listen also poll.
+pub(crate) async fn woken(wakes: &mut broadcast::Receiver<Wake>, wanted: impl Fn(Wake) -> bool) {
+    loop {
+        match wakes.recv().await {
+            Ok(wake) if wanted(wake) => return,
+            Ok(_other) => {}
+            Err(broadcast::error::RecvError::Lagged(_)) => return,
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
