@@ -17,20 +17,41 @@ const FUNCTION_LINES: usize = 70;
 /// Files and functions that may be longer, each with its length and the reason. An entry only shrinks: once the code is
 /// shorter, the entry has to follow.
 const LONGER: &[(&str, usize, &str)] =
-    &[("crates/engine/src/state.rs::fold", 73, "one arm for every event, total on purpose")];
+    &[("crates/engine/src/state.rs::fold", 71, "one arm for every event, total on purpose")];
 
-/// What each crate may depend on within the workspace; for the two pure crates also what from outside.
+/// What each crate may depend on within the workspace; for the pure crates also what from outside.
 const ARROWS: &[(&str, &[&str])] = &[
     ("contract", &[]),
     ("engine", &["contract"]),
-    ("runtime", &["contract", "engine"]),
+    ("source", &[]),
+    ("runtime", &["contract", "engine", "source"]),
     ("adapters", &["contract", "runtime"]),
-    ("server", &["contract", "runtime"]),
+    ("server", &["contract", "runtime", "source"]),
     ("app", &["adapters", "contract", "runtime", "server"]),
     ("sim", &["adapters", "contract", "engine", "runtime"]),
 ];
-const PURE: &[(&str, &[&str])] =
-    &[("contract", &["memchr", "serde", "serde_json", "utoipa"]), ("engine", &["serde", "serde_json", "sha2"])];
+const PURE: &[(&str, &[&str])] = &[
+    ("contract", &["memchr", "serde", "serde_json", "utoipa"]),
+    ("engine", &["serde", "serde_json", "sha2"]),
+    (
+        "source",
+        &[
+            "base64",
+            "bytes",
+            "cssparser",
+            "lol_html",
+            "memchr",
+            "mime_guess",
+            "oxc",
+            "percent-encoding",
+            "serde",
+            "serde_json",
+            "sha2",
+            "stacker",
+            "thiserror",
+        ],
+    ),
+];
 /// Crates that may appear in the manifests of these rooms alone.
 const OWNED: &[(&str, &[&str])] = &[
     ("anyhow", &["app"]),
