@@ -19,14 +19,17 @@ after(async () => {
 	await baton?.stop();
 });
 
-test("a sentence becomes an app that can be used", async () => {
+test("E20: a sentence becomes an app that is seen while it is written, and can be used when it is built", async () => {
 	await screen.send("Build me a to-do list");
+	await screen.sees("To-do");
+	assert.equal(await screen.shown(), "instant");
+	assert.equal((await baton.runs())[0].status, "running");
 	for (const kind of ["thinking", "file", "install", "command", "build"]) await screen.cards(kind).first().waitFor();
 	await screen.ended(1);
 	// The recipe makes one mistake that only the build reveals; the run mends it (E13).
 	assert.equal(await screen.cards("build", "failed").count(), 1);
 	assert.equal(await screen.cards("build", "succeeded").count(), 1);
-
+	await screen.shows("built");
 	await use("Water the plants");
 	screen.check();
 });
@@ -57,6 +60,7 @@ test("on a phone the conversation, the files and the preview are a tab each", as
 	await same.ended(2);
 	assert.equal(await same.overflows(), false, "nothing is wider than the screen");
 	await same.tab("Preview").click();
+	await same.shows("built");
 	await same.app.getByRole("heading", { name: "To-do" }).waitFor();
 	assert.equal(await same.overflows(), false, "nor with the preview");
 	await same.tab("Conversation").click();

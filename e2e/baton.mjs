@@ -11,43 +11,56 @@ const ROOT = resolve(import.meta.dirname, "..");
 const BINARY = process.env.BATON_BINARY ?? join(ROOT, "target/debug/baton");
 const TEMPLATES = process.env.BATON_TEMPLATES ?? join(ROOT, "target/templates");
 
+/** Nothing of the surroundings: no model that somebody has set, no certificates that slow Node down. */
+const HERE = { PATH: process.env.PATH, HOME: process.env.HOME };
+
+/** Waits until a process has said something, and gives what of it fits. */
+function said(child, pattern, name) {
+	let text = "";
+	return new Promise((ready, failed) => {
+		const listen = (piece) => {
+			text += piece;
+			const found = pattern.exec(text);
+			if (found) ready(found);
+		};
+		child.stdout.on("data", listen);
+		child.stderr.on("data", listen);
+		child.once("error", failed);
+		child.once("exit", (code) => failed(new Error(`${name} ended with ${code}:\n${text}`)));
+	});
+}
+
 export class Baton {
 	#child;
+	#model;
 	#data;
+	/** What names the model, besides the settings of every test. */
+	#settings = {};
 	/** The address of the app, without a slash at the end. */
 	url;
 	/** The one-use link that the latest start printed. */
 	link;
 
-	/** Starts a Baton on an empty data folder and a free port. */
-	static async start() {
+	/** Starts a Baton on an empty data folder and a free port; its model follows a script of this folder, if one is named. */
+	static async start({ script } = {}) {
 		const baton = new Baton();
 		baton.#data = await mkdtemp(join(tmpdir(), "baton-e2e-"));
+		if (script) await baton.#follow(join(import.meta.dirname, "scripts", script));
 		await baton.#up(0);
 		return baton;
 	}
 
+	async #follow(script) {
+		this.#model = spawn(BINARY, ["model", "--script", script], { env: HERE, stdio: ["ignore", "pipe", "pipe"] });
+		const [, url] = await said(this.#model, /(http:\S+)/, "baton model");
+		this.#settings = { BATON_MODEL: "script", BATON_MODEL_URL: url };
+	}
+
 	async #up(port) {
-		// Nothing of the surroundings: no model that somebody has set, no certificates that slow Node down.
-		const env = { PATH: process.env.PATH, HOME: process.env.HOME };
 		const args = ["up", "--no-open", "--port", `${port}`, "--data", this.#data, "--templates", TEMPLATES];
-		const child = spawn(BINARY, args, { env, stdio: ["ignore", "pipe", "pipe"] });
-		this.#child = child;
-		let said = "";
-		await new Promise((ready, failed) => {
-			const listen = (piece) => {
-				said += piece;
-				const link = /(http:\/\/127\.0\.0\.1:\d+)\/#code=\S+/.exec(said);
-				if (link) {
-					[this.link, this.url] = link;
-					ready();
-				}
-			};
-			child.stdout.on("data", listen);
-			child.stderr.on("data", listen);
-			child.once("error", failed);
-			child.once("exit", (code) => failed(new Error(`baton up ended with ${code}:\n${said}`)));
-		});
+		const env = { ...HERE, ...this.#settings };
+		this.#child = spawn(BINARY, args, { env, stdio: ["ignore", "pipe", "pipe"] });
+		[this.link, this.url] = await said(this.#child, /(http:\/\/127\.0\.0\.1:\d+)\/#code=\S+/, "baton up");
 	}
 
 	/** Ends the process as a power cut would, and waits until it is gone. */
@@ -63,9 +76,10 @@ export class Baton {
 	}
 
 	async stop() {
-		if (this.#child.exitCode === null && this.#child.signalCode === null) {
-			const gone = new Promise((done) => this.#child.once("exit", done));
-			this.#child.kill("SIGTERM");
+		for (const child of [this.#child, this.#model]) {
+			if (!child || child.exitCode !== null || child.signalCode !== null) continue;
+			const gone = new Promise((done) => child.once("exit", done));
+			child.kill("SIGTERM");
 			await gone;
 		}
 		await rm(this.#data, { recursive: true, force: true });

@@ -63,12 +63,31 @@ export class Screen {
 		return this.#page.getByRole("tab", { name, exact: true });
 	}
 
-	/** The app that was built, in its frame. */
+	/** The app in its frame, as it is seen: what loads behind it has another name. */
 	get app() {
 		return this.#page.frameLocator('iframe[title="Preview"]');
 	}
 
-	/** Cards of a kind: thinking, file, command, install, build. */
+	/** Waits until the app shows a heading. One wait of Playwright's ends with the frame that it began in; pages take turns. */
+	async sees(heading) {
+		const found = () => this.app.getByRole("heading", { name: heading, exact: true }).isVisible();
+		const until = Date.now() + MOST_MS;
+		while (!(await found().catch(() => false))) {
+			assert.ok(Date.now() < until, `the app does not show “${heading}”`);
+			await this.#page.waitForTimeout(50);
+		}
+	}
+
+	/** What is told of a problem beside the app. */
+	get problem() {
+		return this.#page.getByTestId("preview-problem");
+	}
+
+	button(name) {
+		return this.#page.getByRole("button", { name, exact: true });
+	}
+
+	/** Cards of a kind: thinking, file, command, install, build, problem. */
 	cards(kind, state) {
 		const which = state ? `[data-state="${state}"]` : "";
 		return this.#page.locator(`[data-testid="${kind}-card"]${which}`);
@@ -80,7 +99,7 @@ export class Screen {
 	}
 
 	async press(name) {
-		await this.#page.getByRole("button", { name, exact: true }).click();
+		await this.button(name).click();
 	}
 
 	/** Waits until the n-th run of the chat has ended, and checks how. */
@@ -89,6 +108,45 @@ export class Screen {
 		await run.and(this.#page.locator('[data-status="completed"], [data-status="failed"], [data-status="cancelled"]')).waitFor();
 		const [seen, why] = [await run.getAttribute("data-status"), await run.getAttribute("data-stop-reason")];
 		assert.deepEqual([seen, why], [status, reason], await run.innerText());
+	}
+
+	/** Waits until the preview shows a page of this kind: `instant` or `built`. */
+	async shows(kind) {
+		await this.#page.locator(`[data-testid="preview-kind"][data-kind="${kind}"]`).waitFor();
+	}
+
+	/** What kind of page the preview shows. */
+	async shown() {
+		return this.#page.getByTestId("preview-kind").getAttribute("data-kind");
+	}
+
+	/** What the preview says that it shows. */
+	async label() {
+		return (await this.#page.getByTestId("preview-kind").innerText()).replace(/\s+/g, " ").trim();
+	}
+
+	/** From now on, notes at every frame whether there is one preview to see. */
+	async watch() {
+		await this.#page.evaluate(() => {
+			window.seen = { gaps: 0, mostFrames: 0 };
+			const look = () => {
+				const previews = [...document.querySelectorAll("iframe")];
+				const visible = previews.filter((frame) => frame.checkVisibility({ opacityProperty: true }) && !frame.inert);
+				if (visible.length !== 1) window.seen.gaps += 1;
+				window.seen.mostFrames = Math.max(window.seen.mostFrames, previews.length);
+				requestAnimationFrame(look);
+			};
+			look();
+		});
+	}
+
+	async watched() {
+		return this.#page.evaluate(() => window.seen);
+	}
+
+	/** Fails unless the focus is on this. */
+	async hasFocus(element) {
+		assert.ok(await element.evaluate((found) => found === document.activeElement), "the focus is elsewhere");
 	}
 
 	/** The version that the preview shows. */
@@ -140,9 +198,9 @@ export class Screen {
 		});
 	}
 
-	/** Fails if a script of the page failed. */
-	check() {
-		assert.deepEqual(this.#faults, []);
+	/** Fails if a script of the page failed, or one of the app that it shows, other than as the test wants it. */
+	check(wanted) {
+		assert.deepEqual(this.#faults.filter((fault) => !wanted?.test(fault)), []);
 	}
 }
 
@@ -167,6 +225,8 @@ export function expected(events) {
 function pieces(events, type) {
 	const found = [""];
 	for (const event of events) {
+		// What is told of previews comes about beside the stream, and does not cut a text in two.
+		if (event.type.startsWith("preview_")) continue;
 		if (event.type === type) found[found.length - 1] += event.text.replace(/[\s`*_]/g, "");
 		else if (found.at(-1) !== "") found.push("");
 	}

@@ -69,6 +69,7 @@ test("a server that is killed in the middle finishes the same run, and the page 
 	const events = await baton.events(before.id);
 	assert.ok(events.filter((event) => event.type === "run_started").length >= 2, "it was taken up again");
 	await agrees(screen, before.id);
+	await screen.shows("built");
 	await screen.app.getByLabel("New task").fill("Still here");
 	screen.check();
 });

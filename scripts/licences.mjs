@@ -29,7 +29,7 @@ const FINE = new Set([
   "Zlib",
 ]);
 
-const LOCKS = ["web", "web/tools", "e2e", "demo", "templates/react-vite", "crates/adapters/tests/js"];
+const LOCKS = ["web", "web/tools", "e2e", "demo", "templates/react-vite", "templates/instant", "crates/adapters/tests/js"];
 
 /** Whether an SPDX expression can be met with fine licences alone: one of each OR, all of each AND. */
 export function isFine(expression) {

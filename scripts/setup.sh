@@ -1,4 +1,4 @@
-# What scripts/up, scripts/test and scripts/bench share: finding tools, installing what is missing, and doing nothing twice.
+# What the scripts share: finding tools, installing what is missing, and doing nothing twice.
 # Sourced, never run. It speaks on standard error, so that a caller's standard output stays its own.
 
 set -euo pipefail
@@ -9,7 +9,11 @@ target=${CARGO_TARGET_DIR:-$root/target}
 stamps=$target/stamps
 
 node_major=22
+npm_major=10
 rust_minor=95
+
+# The browser of the end-to-end tests.
+chromium=${CHROMIUM:-/usr/bin/chromium}
 
 # Whatever else this user has configured: the program is looked for where it is built.
 export CARGO_TARGET_DIR=$target
@@ -30,43 +34,62 @@ stop() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Runs a command as root, asking for a password only if there is somebody to ask.
+# Whether there is a way to be root: by a password only if there is somebody to ask.
+can_be_root() {
+  [ "$(id -u)" = 0 ] || { have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; }
+}
+
 as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
-  elif have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+  else
     say "sudo $*"
     sudo "$@"
-  else
-    stop "This needs root, and sudo is not available here. Run this line as root, then start the script again:" "$*"
   fi
 }
 
 # Installs Debian packages.
 debian() {
+  local install=(apt-get install -y --no-install-recommends "$@")
   have apt-get || stop "Missing: $*. Only Debian and its relatives are known here; install them with your system's package manager."
+  can_be_root || stop "Missing: $*. There is no sudo here. Run this line as root, then start the script again:" "apt-get update && ${install[*]}"
   say "installing $* (Debian packages)"
-  install_debian "$@" || { as_root apt-get update >&2 && install_debian "$@"; } ||
-    stop "apt-get could not install $*." "See above; a network is needed for it."
-}
-
-install_debian() {
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2
+  # Without the lists of a new machine, or with old ones, there is nothing to install from.
+  as_root apt-get update >&2 || say "apt-get update failed; trying with the lists that there are"
+  as_root env DEBIAN_FRONTEND=noninteractive "${install[@]}" >&2 || stop "apt-get could not install $*." "See above; a network is needed for it."
 }
 
 need_linux() {
   [ "$(uname -s)" = Linux ] || stop "Baton runs on Linux: its sandbox is made of Linux namespaces." "On other systems, use a Linux virtual machine."
 }
 
-need_cc() {
-  have cc && have pkg-config || debian build-essential pkg-config
+# Makes sure of tools: need rust|node|chromium… Whatever the system lacks for them is installed in one go, so that root is needed once.
+need() {
+  local tool packages=()
+  for tool; do
+    case $tool in
+      rust)
+        have cc || packages+=(gcc libc6-dev)
+        have_cargo || have curl || packages+=(curl ca-certificates)
+        ;;
+      node) have npm || packages+=(nodejs npm) ;;
+      chromium) [ -x "$chromium" ] || packages+=(chromium) ;;
+    esac
+  done
+  [ ${#packages[@]} = 0 ] || debian "${packages[@]}"
+  for tool; do
+    case $tool in
+      rust) need_rust ;;
+      node) need_node ;;
+    esac
+  done
 }
 
+have_cargo() { have cargo || [ -x "$HOME/.cargo/bin/cargo" ]; }
+
 need_rust() {
-  need_cc
   have cargo || PATH=$HOME/.cargo/bin:$PATH
   if ! have cargo; then
-    have curl || debian curl ca-certificates
     say "installing Rust with rustup's installer, for this user"
     curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal --component clippy,rustfmt >&2 ||
       stop "Rust could not be installed." "Install it by hand: https://rustup.rs"
@@ -83,7 +106,6 @@ node_is_new_enough() {
 
 # Node from the system, or the binary that npm's `node` package is made of, in the cache folder.
 need_node() {
-  have npm || debian nodejs npm
   node_is_new_enough && return
   local platform
   case $(uname -m) in
@@ -94,15 +116,43 @@ need_node() {
   local bin=$cache/node/node_modules/$platform/bin
   if [ ! -x "$bin/node" ]; then
     say "fetching Node $node_major into $cache/node (the system has $(node --version 2>/dev/null || echo none))"
-    npm_in "$root" install --prefix "$cache/node" --no-save --ignore-scripts "$platform@$node_major" >&2 ||
+    run_npm "$root" install --prefix "$cache/node" --no-save --ignore-scripts "$platform@$node_major" >&2 ||
       stop "Node $node_major could not be fetched." "Is there a network? Otherwise install Node $node_major or newer: https://nodejs.org"
   fi
   PATH=$bin:$PATH
   node_is_new_enough || stop "$bin/node does not run here." "Install Node $node_major or newer: https://nodejs.org"
 }
 
+npm_is_new_enough() {
+  [[ $(npm --version 2>/dev/null) =~ ^([0-9]+)\. ]] && [ "${BASH_REMATCH[1]}" -ge "$npm_major" ]
+}
+
+# npm from the system, or one in the cache folder: older ones cannot read all of the lock files, and install for every libc that there is.
+# Looked at only when there is something for it to do, since it starts slower than all that a start checks otherwise.
+need_npm() {
+  [ -z "${npm_checked:-}" ] || return 0
+  local fetched=$cache/npm/node_modules
+  npm_is_new_enough || PATH=$fetched/.bin:$PATH
+  if ! npm_is_new_enough; then
+    say "fetching npm $npm_major into $cache/npm (the system has $(npm --version 2>/dev/null || echo none))"
+    local settings
+    settings=$(npm config get globalconfig 2>/dev/null) || settings=
+    run_npm "$root" install --prefix "$cache/npm" --no-save --ignore-scripts "npm@$npm_major" >&2 ||
+      stop "npm $npm_major could not be fetched." "Is there a network? The first time needs one."
+    # The system's settings are found where its own npm looks for them.
+    [ ! -f "$settings" ] || echo "globalconfig=$settings" >"$fetched/npm/npmrc"
+    npm_is_new_enough || stop "$fetched/.bin/npm does not run here." "Install npm $npm_major or newer: https://nodejs.org"
+  fi
+  npm_checked=1
+}
+
 # npm in a folder, quiet, with the environment's certificates.
 npm_in() {
+  need_npm
+  run_npm "$@"
+}
+
+run_npm() {
   local folder=$1
   shift
   (
@@ -153,19 +203,29 @@ run_web_build() {
   npm_in "$root/web" run build >&2 || stop "The UI could not be built." "See above; npm --prefix web run build repeats it."
 }
 
-# prepare_template FOLDER: the template with its dependencies, below FOLDER, for the sandbox to read. Appears whole or not at all.
+# A copy of a folder, with its packages as its lock file says.
+copy_with_packages() {
+  mkdir -p "$2"
+  tar -C "$1" --exclude=./node_modules --exclude=./dist -cf - . | tar -C "$2" -xf -
+  npm_in "$2" ci --ignore-scripts >&2 || stop "The packages of $1 could not be installed." "Is there a network? The first time needs one."
+}
+
+# prepare_template FOLDER: the template with its dependencies, below FOLDER, for the sandbox to read, and the same dependencies as
+# modules for the instant preview. Appears whole or not at all.
 prepare_template() {
   local folder=$1 name=react-vite
   local prepared
-  prepared=$name-$(hash_of "templates/$name")
+  prepared=$name-$(hash_of "templates/$name" templates/instant)
   if [ ! -d "$folder/$prepared" ]; then
     local fresh=$folder/.$prepared.$$
+    local packer=$fresh.packer
     say "preparing the template $name in $folder (npm ci)"
-    mkdir -p "$fresh"
-    # shellcheck disable=SC2064 # the folder of now
-    trap "rm -rf '$fresh'" EXIT
-    tar -C "templates/$name" --exclude=./node_modules --exclude=./dist -cf - . | tar -C "$fresh" -xf -
-    npm_in "$fresh" ci --ignore-scripts >&2 || stop "The template's packages could not be installed." "Is there a network? The first time needs one."
+    # shellcheck disable=SC2064 # the folders of now
+    trap "rm -rf '$fresh' '$packer'" EXIT
+    copy_with_packages "templates/$name" "$fresh"
+    copy_with_packages templates/instant "$packer"
+    node "$packer/pack.mjs" "$fresh" "$fresh/instant.json" >&2 || stop "The template's packages could not be made into modules." "See above."
+    rm -rf "$packer"
     chmod -R a+rX "$fresh"
     # Another start may have been quicker.
     mv -T "$fresh" "$folder/$prepared" 2>/dev/null || [ -d "$folder/$prepared" ] || stop "$folder/$prepared could not be put in place."

@@ -1,6 +1,6 @@
 // A stand-in for `baton up`, for work on the page alone: `npm run build && npm run fake`, then http://127.0.0.1:7420/,
 // or beside `npm run dev`. It keeps everything in memory, plays the scripts of script.mjs ("broken", "limit" and "huge"
-// in a message choose one) and speaks just as much of the API as the page uses. It is no test of the server.
+// in a message choose one, "throws" makes a preview that throws) and speaks just as much of the API as the page uses. It is no test of the server.
 //
 //   PORT=7420  SPEED=1 (larger is faster)  SIGNED_OUT=1 (asks for the code "demo": /#code=demo)
 //   POST /fake/cut       breaks off every stream;  POST /fake/down?ms=3000  refuses everything for that long
@@ -14,6 +14,7 @@ import { scriptFor } from "./script.mjs";
 
 const port = Number(process.env.PORT ?? 7420);
 const speed = Number(process.env.SPEED ?? 1);
+const PAGE_SCRIPT = new URL("../../crates/server/src/preview/page.js", import.meta.url);
 const dist = new URL("../dist/", import.meta.url).pathname;
 const CSP =
 	"default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; frame-src http://*.localhost:*; frame-ancestors 'none'; base-uri 'none'";
@@ -101,6 +102,7 @@ async function play(run, text) {
 		}
 		if (what === "step") [run.step] = rest;
 		else if (what === "publish") publish(run, rest[0]);
+		else if (what === "instant") instant(run);
 		else if (typeof what === "function") what();
 		else if (what !== "pause") push(run, what);
 	}
@@ -115,9 +117,18 @@ function publish(run, summary) {
 	push(run, { type: "preview_url", ...preview(chat), kind: "built" });
 }
 
+/** The files as they are now can be looked at. */
+function instant(run) {
+	const text = JSON.stringify([...run.files]);
+	const revision = createHash("sha256").update(text).digest("hex").slice(0, 16);
+	const { url, host } = preview(run.chat);
+	push(run, { type: "preview_url", url: `${url}?instant=${revision}`, host, kind: "instant", revision });
+}
+
 function preview(chat) {
 	const host = `app-${chat.project.slice(4, 12)}.localhost:${port}`;
-	return { url: `http://${host}/`, host, version: chat.versions.at(-1).id };
+	const version = chat.versions.at(-1)?.id;
+	return { url: `http://${host}/`, host, ...(version ? { version } : {}) };
 }
 
 // ---- views
@@ -152,7 +163,7 @@ const detail = (chat) => ({
 		created_at: run.at,
 	})),
 	runs: chat.runs.map(runView),
-	preview: chat.versions.length ? preview(chat) : undefined,
+	preview: preview(chat),
 });
 const fileView = ([path, body]) => ({
 	path,
@@ -256,6 +267,11 @@ async function api(request, response, url) {
 				202,
 			);
 		}
+		case "POST runs/:id/preview-problems": {
+			const { revision, blank, message } = await bodyOf(request);
+			push(runs.get(id), { type: "preview_problem", code: blank ? "blank_page" : "exception", message, revision });
+			return json(response, undefined, 204);
+		}
 		case "POST runs/:id/cancel": {
 			const run = runs.get(id);
 			push(run, { type: "cancel_requested", by: "user" });
@@ -305,12 +321,14 @@ function stream(request, response, cursors) {
 	});
 }
 
-const PREVIEW = (title, dark) => `<!doctype html><meta charset="utf-8"><title>${title}</title>
+const PREVIEW = (title, dark, revision) => `<!doctype html><meta charset="utf-8"><title>${title}</title>
+<script src="/@baton/page.js"${revision ? ` data-revision="${revision}"` : ""}></script>
 <style>body{font:16px system-ui;margin:0;padding:48px 32px;${dark ? "background:#111;color:#eee" : "background:#fafafa"}}main{max-width:460px;margin:auto}
 h1{margin:0 0 4px}p{margin:0 0 24px;color:#888}form{display:flex;gap:8px}input:not([type]){flex:1;font:inherit;padding:10px 12px;border:1px solid #8886;border-radius:10px;background:transparent;color:inherit}
 button{font:inherit;padding:0 18px;border:0;border-radius:10px;background:#4f46e5;color:#fff}ul{list-style:none;padding:0;margin-top:20px}li{padding:12px;border:1px solid #8884;border-radius:10px;margin-bottom:8px}</style>
 <main><h1>${title}</h1><p>2 left to do</p><form><input placeholder="What needs doing?"><button>Add</button></form>
-<ul><li><label><input type="checkbox"> Water the plants</label></li><li><label><input type="checkbox"> Write to Ada</label></li></ul></main>`;
+<ul><li><label><input type="checkbox"> Water the plants</label></li><li><label><input type="checkbox"> Write to Ada</label></li></ul></main>
+<script>document.querySelector("input").focus()</script>`;
 
 async function page(response, url) {
 	const path = normalize(url.pathname);
@@ -335,8 +353,15 @@ createServer((request, response) => {
 	const project = /^app-(\w+)\.localhost/.exec(request.headers.host ?? "")?.[1];
 	if (project) {
 		const chat = [...chats.values()].find((known) => known.project.startsWith(`prj_${project}`));
+		if (url.pathname === "/@baton/page.js") {
+			response.writeHead(200, { "Content-Type": "text/javascript" });
+			return void readFile(PAGE_SCRIPT).then((script) => response.end(script));
+		}
+		const files = chat ? [...chat.files.values()].join("") : "";
+		const body = PREVIEW("To-do list", files.includes("color-scheme: dark"), url.searchParams.get("instant"));
+		const thrown = "<script>setTimeout(() => { undefined.items.map }, 300)</script>";
 		response.writeHead(200, { "Content-Type": "text/html; charset=utf-8" });
-		return response.end(PREVIEW("To-do list", (chat?.versions.length ?? 0) > 1));
+		return response.end(/throws/.test(chat?.title) ? body + thrown : body);
 	}
 	const answer = url.pathname.startsWith("/v1/") ? api(request, response, url) : page(response, url);
 	answer.catch((reason) => problem(response, 500, "fault", String(reason), ""));

@@ -190,6 +190,7 @@ function* todo(run) {
 	yield* say.file("src/components/TodoItem.tsx", ITEM);
 	yield* say.file("src/App.tsx", APP(run.title, true));
 	yield* say.file("src/index.css", CSS);
+	yield [5, "instant"];
 	yield* say.tool(1, { tool: "install", packages: ["clsx", "lucide-react"] }, "already present: clsx, lucide-react\n");
 	yield* say.tool(2, { tool: "command", command: "npx", args: ["tsc", "--noEmit"] }, "Checking 5 files…\n", {
 		duration_ms: 2_310,
@@ -200,6 +201,7 @@ function* todo(run) {
 	yield* say.begin("Mending the build");
 	yield* say.say("The build says that `./typos` does not exist: I misspelt the import. One line mends it.\n");
 	yield* say.edit("src/App.tsx", 'from "./typos"', 'from "./types"');
+	yield [5, "instant"];
 	yield* say.finish();
 	yield* say.check(2);
 	yield* say.build(2, true);
@@ -213,6 +215,7 @@ function* edit(run) {
 	yield* say.think("Only colours change. The heading is the place to start.\n");
 	yield* say.say("I'll make it dark: the page gets a dark ground and the text follows.\n");
 	yield* say.edit("src/index.css", "sans-serif;\n", "sans-serif;\n  color-scheme: dark;\n  background: #111;\n");
+	yield [5, "instant"];
 	yield* say.finish();
 	yield* say.check(1);
 	yield* say.build(1, true);
@@ -224,7 +227,12 @@ function* broken(run) {
 	const say = tongue(run);
 	yield* say.begin("Writing the app");
 	yield* say.say("Here it comes.\n");
+	yield* say.file("src/types.ts", TYPES);
+	yield [5, "instant"];
+	yield [900, "pause"];
 	yield* say.file("src/App.tsx", APP(run.title, true));
+	const place = { path: "src/App.tsx", line: 12, column: 5 };
+	yield [5, { type: "preview_problem", code: "syntax_error", message: "Unexpected token", place }];
 	yield* say.tool(
 		1,
 		{ tool: "command", command: "npm", args: ["run", "lint"] },

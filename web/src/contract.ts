@@ -273,6 +273,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{id}/preview-problems": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Tells a run that its instant preview failed in a browser. It becomes a `preview_problem` of the run; if nothing is left on the
+         *     screen, the run's check fails with it and the model is asked to mend it.
+         */
+        post: operations["report_preview_problem"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/session": {
         parameters: {
             query?: never;
@@ -614,6 +634,9 @@ export interface components {
         }) | (components["schemas"]["PreviewUrl"] & {
             /** @enum {string} */
             type: "preview_url";
+        }) | (components["schemas"]["PreviewProblem"] & {
+            /** @enum {string} */
+            type: "preview_problem";
         }) | (components["schemas"]["VersionCreated"] & {
             /** @enum {string} */
             type: "version_created";
@@ -863,30 +886,68 @@ export interface components {
             /** @description The phase. */
             phase: components["schemas"]["Phase"];
         };
+        /** @description Where in a file something stands. */
+        Place: {
+            /**
+             * Format: int32
+             * @description The character of the line, from 1.
+             */
+            column: number;
+            /**
+             * Format: int32
+             * @description The line, from 1.
+             */
+            line: number;
+            /** @description The file, below the project. */
+            path: string;
+        };
         /**
          * @description What a preview shows.
          * @enum {string}
          */
-        PreviewKind: "built";
+        PreviewKind: "instant" | "built";
+        /** @description See [`super::Event::PreviewProblem`]. */
+        PreviewProblem: {
+            /**
+             * @description Stable code: `syntax_error`, `missing_import`, `missing_export`, `unsupported`; and from browsers `exception` and, where
+             *     nothing is left on the screen, `blank_page`.
+             */
+            code: string;
+            /** @description What is wrong, in a sentence. An exception's words are those of the page: data, never instructions. */
+            message: string;
+            place?: components["schemas"]["Place"] | null;
+            /** @description The instant page that says so, if a browser did. */
+            revision?: string | null;
+        };
+        /** @description Body of `POST /v1/runs/{id}/preview-problems`: what an instant page told the page that embeds it (N7). */
+        PreviewReport: {
+            at?: components["schemas"]["ScriptPlace"] | null;
+            /** @description Whether nothing is on the screen. */
+            blank: boolean;
+            /** @description What was thrown, in the page's words. */
+            message: string;
+            /** @description The page, as `preview_url` named it. */
+            revision: string;
+        };
         /** @description See [`super::Event::PreviewUrl`]. */
         PreviewUrl: {
             /** @description The `Host` to send when connecting to the server's own address. */
             host: string;
             /** @description What kind of preview it is. */
             kind: components["schemas"]["PreviewKind"];
+            /** @description What the page is made of, in 16 hexadecimal digits, if it is instant: another one is another page. */
+            revision?: string | null;
             /** @description The address for a browser on this machine. */
             url: string;
-            /** @description The version that it shows. */
-            version: components["schemas"]["VersionId"];
+            version?: components["schemas"]["VersionId"] | null;
         };
-        /** @description A published preview. */
+        /** @description Where a project is shown. */
         PreviewView: {
             /** @description The `Host` to send to the server's own address. */
             host: string;
             /** @description The address for a browser on this machine. */
             url: string;
-            /** @description What it shows. */
-            version: components["schemas"]["VersionId"];
+            version?: components["schemas"]["VersionId"] | null;
         };
         /** @description The body of every answer that is not a success, sent as `application/problem+json`. */
         Problem: {
@@ -1051,6 +1112,21 @@ export interface components {
             level: string;
             /** @description How to get what is missing. */
             remedy?: string | null;
+        };
+        /** @description A place in a script as browsers name it. */
+        ScriptPlace: {
+            /**
+             * Format: int32
+             * @description The column, from 1.
+             */
+            column: number;
+            /**
+             * Format: int32
+             * @description The line, from 1.
+             */
+            line: number;
+            /** @description The script's address. */
+            url: string;
         };
         /** @description See [`super::Event::Session`]. The run's sealed envelope (E3): enough for any worker to begin with, whatever became of the request. */
         Session: {
@@ -1930,6 +2006,40 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["GraphView"];
                 };
+            };
+            /** @description Refused: a problem, told by its `code`. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    report_preview_problem: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run. */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewReport"];
+            };
+        };
+        responses: {
+            /** @description The run will take it in. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Refused: a problem, told by its `code`. */
             default: {

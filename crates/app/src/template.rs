@@ -22,8 +22,10 @@ use crate::exit::Refusal;
 const NAME: &str = "react-vite";
 /// What a build of it writes.
 const OUTPUT: &str = "dist";
+/// Its packages as modules for instant previews.
+const INSTANT: &str = "instant.json";
 /// What of the folder is not a project's: dependencies lie below the project as a layer of their own.
-const NOT_SCAFFOLD: &[&str] = &["node_modules", "package-lock.json", OUTPUT];
+const NOT_SCAFFOLD: &[&str] = &["node_modules", "package-lock.json", INSTANT, OUTPUT];
 
 /// A template that is ready to use.
 pub struct Prepared {
@@ -75,7 +77,9 @@ fn read(folder: &Path, limits: &Limits) -> anyhow::Result<Prepared> {
     let lock = fs::read(folder.join("package-lock.json")).context("package-lock.json")?;
     let output_dir = ProjectPath::parse(OUTPUT)?;
     let packages = packages(&lock)?;
-    Ok(Prepared { folder, template: Template { name, files, packages, output_dir } })
+    let instant = fs::read(folder.join(INSTANT)).with_context(|| format!("{INSTANT}; scripts/up prepares it anew"))?;
+    let instant = runtime::Packages::read(&instant).context(INSTANT)?;
+    Ok(Prepared { folder, template: Template { name, files, packages, instant, output_dir } })
 }
 
 /// The files below a folder that every project begins with.
@@ -147,6 +151,7 @@ mod tests {
             ("src/App.tsx", "app"),
             ("node_modules/react/index.js", "no"),
             ("dist/index.html", "no"),
+            ("instant.json", r#"{"format": 1, "packages": {}, "modules": {}, "imports": {}}"#),
             (
                 "package-lock.json",
                 r#"{"packages": {"": {"name": "app", "dependencies": {"react": "^19"}, "devDependencies": {"@a/b": "1"}},

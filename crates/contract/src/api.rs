@@ -139,20 +139,49 @@ pub struct ChatDetail {
     pub messages: Vec<MessageView>,
     /// Its runs.
     pub runs: Vec<RunView>,
-    /// The project's published preview.
+    /// Where the project is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<PreviewView>,
 }
 
-/// A published preview.
+/// Where a project is shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PreviewView {
     /// The address for a browser on this machine.
     pub url: String,
     /// The `Host` to send to the server's own address.
     pub host: String,
-    /// What it shows.
-    pub version: VersionId,
+    /// The published version that is there; none until something was built. What the files show before that is said by the runs'
+    /// `preview_url` events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<VersionId>,
+}
+
+/// Body of `POST /v1/runs/{id}/preview-problems`: what an instant page told the page that embeds it (N7).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PreviewReport {
+    /// The page, as `preview_url` named it.
+    pub revision: String,
+    /// Whether nothing is on the screen.
+    pub blank: bool,
+    /// What was thrown, in the page's words.
+    pub message: String,
+    /// Where it was thrown, as the browser says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<ScriptPlace>,
+}
+
+/// A place in a script as browsers name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptPlace {
+    /// The script's address.
+    pub url: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
 }
 
 /// A page of a list. `next` is the cursor of the page after, and absent on the last.

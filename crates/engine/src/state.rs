@@ -4,8 +4,9 @@
 //! not here (the log has them); the state holds their hashes.
 
 use contract::event::{
-    Author, BuildError, BuildState, Event, Finish, NewEvent, Session, StepAdded, StepKind, StepRetry, StepState,
-    StepStatus, StopReason, TokenCount, ToolFinished, ToolInput, ToolRequested, ToolStatus,
+    Author, Budget, BuildError, BuildState, Event, Finish, NewEvent, PreviewKind, PreviewProblem, Session, StepAdded,
+    StepKind, StepRetry, StepState, StepStatus, StopReason, TokenCount, ToolFinished, ToolInput, ToolRequested,
+    ToolStatus,
 };
 use contract::{CallId, ProjectPath, StepId};
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,9 @@ pub enum Cause {
     Mend(String),
 }
 
+/// Code of the problem that counts as a fault of the project: nothing is on the screen.
+pub const BLANK_PAGE: &str = "blank_page";
+
 /// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunState {
@@ -151,6 +155,12 @@ pub struct RunState {
     pub tokens: TokenCount,
     /// Whether a version was published in this run.
     pub published: bool,
+    /// The instant page of the files as they are now, if it was shown (N7).
+    pub instant: Option<String>,
+    /// Why that page leaves the screen blank, if a browser said so and no check has told it yet.
+    pub blank: Option<String>,
+    /// What browsers have said of instant pages so far.
+    pub preview_reports: u32,
     /// Whether the terminal event is in the log.
     pub ended: bool,
 }
@@ -202,14 +212,12 @@ impl RunState {
         if self.ended {
             return;
         }
+        self.fold_preview(&entry.event);
         match &entry.event {
             Event::Session(session) => self.session = Some(session.clone()),
             Event::RunQueued(_) => self.created_at = entry.at,
             Event::CancelRequested(cancel) => self.cancelled_by = Some(cancel.by.clone()),
-            Event::Budget(budget) => {
-                self.stop.get_or_insert(budget.stop);
-                self.timed_out |= budget.stop == StopReason::TimedOut;
-            }
+            Event::Budget(budget) => self.limited(budget),
             Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) => self.ended = true,
             Event::StepAdded(added) => self.add_step(added),
             Event::StepState(state) => self.set_step(state),
@@ -267,9 +275,14 @@ impl RunState {
             Event::RunStarted(_) | Event::TimerFired(_) | Event::PhaseChange(_) | Event::Status(_) => {}
             Event::TurnStarted(_) | Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
             Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::FileStarted(_) | Event::FileDelta(_) => {}
-            Event::ToolOutput(_) | Event::PreviewUrl(_) | Event::Warning(_) => {}
+            Event::ToolOutput(_) | Event::PreviewUrl(_) | Event::PreviewProblem(_) | Event::Warning(_) => {}
             Event::Error(error) => self.fault(entry, error),
         }
+    }
+
+    fn limited(&mut self, budget: &Budget) {
+        self.stop.get_or_insert(budget.stop);
+        self.timed_out |= budget.stop == StopReason::TimedOut;
     }
 
     fn add_step(&mut self, added: &StepAdded) {
@@ -302,6 +315,31 @@ impl RunState {
         }
         if state.state == StepStatus::Failed && matches!(kind, StepKind::Check | StepKind::Build) {
             self.failed_rounds += 1;
+            self.blank = None;
+        }
+    }
+
+    /// What is on the screen while the files change.
+    fn fold_preview(&mut self, event: &Event) {
+        if let Event::PreviewUrl(preview) = event
+            && preview.kind == PreviewKind::Instant
+        {
+            self.instant.clone_from(&preview.revision);
+        } else if let Event::PreviewProblem(problem) = event {
+            self.preview_problem(problem);
+        } else if event.changed_paths().next().is_some() {
+            // What a browser says of the page before does not count any more.
+            (self.instant, self.blank) = (None, None);
+        }
+    }
+
+    fn preview_problem(&mut self, problem: &PreviewProblem) {
+        self.preview_reports += u32::from(problem.revision.is_some());
+        if problem.code == BLANK_PAGE && problem.revision.is_some() && problem.revision == self.instant {
+            let place = problem.place.as_ref().map(|at| format!(" ({}:{}:{})", at.path, at.line, at.column));
+            self.blank = Some(format!("{}{}", problem.message, place.unwrap_or_default()));
+            // A build of these files is not what the person wants, even if there is one.
+            self.dirty = true;
         }
     }
 

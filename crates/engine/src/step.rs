@@ -137,6 +137,7 @@ pub fn step(limits: &Limits, state: &RunState, entry: &NewEvent) -> Decision {
         | Event::ToolOutput(_)
         | Event::BuildStatus(_)
         | Event::PreviewUrl(_)
+        | Event::PreviewProblem(_)
         | Event::VersionCreated(_)
         | Event::Usage(_)
         | Event::Warning(_) => {}

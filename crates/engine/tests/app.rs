@@ -128,6 +128,11 @@ impl Play {
         self.set(build, 1, StepStatus::Failed, Some("no"))
     }
 
+    fn shows(&mut self, revision: &str) -> String {
+        let (url, host, kind) = (String::new(), String::new(), PreviewKind::Instant);
+        self.feed(None, PreviewUrl { url, host, kind, version: None, revision: Some(revision.into()) })
+    }
+
     fn error(&mut self, step: &str, attempt: u32, retryable: bool) -> String {
         let (code, message, action) = ("model_unreachable".into(), "it broke".into(), "wait".into());
         self.feed(Some((step, attempt)), Error { code, message, retryable, action, retry_after_ms: Some(2_000) })
@@ -203,6 +208,44 @@ fn a_build_that_fails_is_mended_and_then_told_honestly() {
         "failed build_failed",
         "three repairs are the most, and a failure is no success"
     );
+}
+
+/// N7, E20: a page that a browser sees blank is mended rather than published, as long as there are rounds; a browser's word alone
+/// keeps nothing back for ever.
+#[test]
+fn an_app_that_shows_nothing_is_mended_before_it_is_published() {
+    let mut play = Play::begun("a list");
+    let blank = |play: &mut Play, code: &str, revision: &str| {
+        let (message, revision) = ("ReferenceError: x is not defined".into(), Some(revision.to_owned()));
+        play.feed(None, PreviewProblem { code: code.into(), message, place: None, revision });
+    };
+    for round in 1..=3 {
+        let [turn, revision] = [format!("turn-{round}"), format!("r{round}")];
+        play.write(&turn, 1);
+        play.shows(&revision);
+        play.end_turn(&turn, 1, true);
+        play.set(&format!("check-{}", 2 * round - 1), 1, StepStatus::Completed, None);
+        blank(&mut play, "blank_page", "another page");
+        blank(&mut play, "exception", &revision);
+        assert_eq!(play.state.blank, None, "neither an old page nor an exception that leaves something on the screen");
+        blank(&mut play, "blank_page", &revision);
+        let check = format!("check-{}", 2 * round);
+        let want = format!("+{check}, {check}#1 running > start {check}#1");
+        assert_eq!(play.set(&format!("build-{round}"), 1, StepStatus::Completed, None), want);
+        let why = play.state.blank.clone();
+        assert!(why.as_ref().is_some_and(|why| why.contains("x is not defined")), "{why:?}");
+        let next = format!("turn-{}", round + 1);
+        let want = format!("+{next}, {next}#1 running > start {next}#1");
+        assert_eq!(play.set(&check, 1, StepStatus::Failed, why.as_deref()), want);
+        assert_eq!(play.state.blank, None, "it is told once");
+    }
+    play.write("turn-4", 1);
+    play.shows("r4");
+    play.end_turn("turn-4", 1, true);
+    play.set("check-7", 1, StepStatus::Completed, None);
+    blank(&mut play, "blank_page", "r4");
+    let want = "+publish-1, publish-1#1 running > start publish-1#1";
+    assert_eq!(play.set("build-4", 1, StepStatus::Completed, None), want, "the rounds are used up, and it builds");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod admission;
 mod error;
 mod ingest;
+mod instant;
 mod live;
 mod manifest;
 mod perform;
@@ -28,11 +29,13 @@ use tokio::sync::Semaphore;
 
 pub use admission::MessageError;
 pub use error::RuntimeError;
+pub use instant::{Reported, Shown};
 pub use live::{Frame, Live};
 pub use manifest::{Manifest, ManifestEntry};
 pub use project::Project;
 pub use reader::EventReader;
 pub use replay::replay;
+pub use source::Packages;
 pub use worker::Worker;
 
 use ports::{Bus, Model, Objects, Sandbox, Store, World};
@@ -73,10 +76,15 @@ impl PreviewAddress {
     pub fn url(&self, slug: &str) -> String {
         format!("http://{}/", self.host(slug))
     }
+
+    /// The address of an instant page of a project.
+    pub fn instant_url(&self, slug: &str, revision: &str) -> String {
+        format!("{}?instant={revision}", self.url(slug))
+    }
 }
 
 /// What projects are made from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Template {
     /// Its name with the hash of its contents, such as `react-vite-3f2a91`.
     pub name: String,
@@ -84,6 +92,8 @@ pub struct Template {
     pub files: Vec<(contract::ProjectPath, bytes::Bytes)>,
     /// Packages that it holds, with their versions: what an install of them finds already present.
     pub packages: std::collections::BTreeMap<String, String>,
+    /// The same as modules that a browser can load, for instant previews.
+    pub instant: source::Packages,
     /// The folder that a build writes.
     pub output_dir: contract::ProjectPath,
 }
@@ -101,6 +111,7 @@ pub struct Runtime {
     /// What projects are made from.
     pub template: Template,
     published: views::Published,
+    instant: instant::Instant,
     /// Models that may be asked at once.
     model_operations: Semaphore,
 }
@@ -111,8 +122,9 @@ impl Runtime {
         let live = Live::new(usize::try_from(limits.live_ring_bytes).unwrap_or(usize::MAX));
         let most =
             usize::try_from(limits.model_operations).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
-        let (published, model_operations) = (views::Published::default(), Semaphore::new(most));
-        Arc::new(Self { ports, limits, live, preview, template, published, model_operations })
+        let (published, instant) = (views::Published::default(), instant::Instant::new(&limits, &template));
+        let model_operations = Semaphore::new(most);
+        Arc::new(Self { ports, limits, live, preview, template, published, instant, model_operations })
     }
 
     /// The model that runs use.

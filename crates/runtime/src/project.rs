@@ -176,7 +176,8 @@ impl Project {
             Event::TurnStarted(_) | Event::TextDelta(_) | Event::ElementRejected(_) => {}
             Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
             Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::ToolRequested(_) | Event::ToolStarted(_) => {}
-            Event::ToolOutput(_) | Event::ToolFinished(_) | Event::BuildStatus(_) | Event::PreviewUrl(_) => {}
+            Event::ToolOutput(_) | Event::ToolFinished(_) | Event::BuildStatus(_) => {}
+            Event::PreviewUrl(_) | Event::PreviewProblem(_) => {}
             Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) | Event::Warning(_) | Event::Error(_) => {}
         }
         None

@@ -57,7 +57,11 @@ pub fn rows(state: &RunState, entry: &NewEvent) -> Option<RowChange> {
         Event::FileStarted(_) | Event::FileDelta(_) | Event::FileCompleted(_) | Event::FileEdited(_) => None,
         Event::FileDeleted(_) | Event::FileRenamed(_) | Event::FileRejected(_) | Event::ToolStarted(_) => None,
         // A version's row holds hashes that its event does not: it comes with the report of who published it.
-        Event::ToolOutput(_) | Event::PreviewUrl(_) | Event::VersionCreated(_) | Event::Usage(_) => None,
+        Event::ToolOutput(_)
+        | Event::PreviewUrl(_)
+        | Event::PreviewProblem(_)
+        | Event::VersionCreated(_)
+        | Event::Usage(_) => None,
         Event::Budget(_) | Event::Warning(_) | Event::Error(_) => None,
     }
 }

@@ -3,6 +3,8 @@
 //! Every round: take what has come in (reports of effects, the inbox, timers), fold and step it until nothing more follows,
 //! append all of it in one commit, publish, and only then perform. While a commit is under way the next round gathers by itself.
 
+mod look;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use contract::event::{
 use contract::{ProjectPath, StepId};
 use engine::prompt::{Material, PromptMessage, Speaker};
 use engine::{Effect, RunState};
+use source::Problem;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +25,7 @@ use crate::ingest::Ingest;
 use crate::live::{Frame, Ring};
 use crate::perform::{Edition, FileOp, Hands, Report, StepRef};
 use crate::ports::bus::{Wake, woken};
-use crate::ports::store::{Append, Claim, InboxItem, RowChange};
+use crate::ports::store::{Append, Claim, InboxItem, ProjectRow, RowChange};
 use crate::project::sha256;
 use crate::{Project, Runtime, RuntimeError, projection, reader, replay};
 
@@ -59,6 +62,10 @@ pub(crate) struct Task {
     /// End of the log as this task knows it.
     end: u64,
     project: Project,
+    /// First label of the preview's host.
+    slug: String,
+    /// What was told last of why the files cannot be shown at once.
+    told: Vec<Problem>,
     /// The project as it was when the run began.
     base: BTreeMap<ProjectPath, Option<String>>,
     history: Vec<PromptMessage>,
@@ -80,6 +87,7 @@ impl Task {
         let (state, events) = replay::replay(store, claim.run_id).await?;
         let unsealed = || RuntimeError::BadEvent { run: claim.run_id, seq: 2, reason: "the run has no session".into() };
         let session = state.session.clone().ok_or_else(unsealed)?;
+        let row = store.project(session.project_id).await?.ok_or_else(unsealed)?;
         let mut project = replay::project(store, objects, session.project_id, Some(claim.run_id)).await?;
         let text = |p: &Project, path: &ProjectPath| p.text(path).map(str::to_owned);
         let mut base: BTreeMap<_, _> =
@@ -90,7 +98,7 @@ impl Task {
                 base.insert(path.clone(), text(&project, path));
             }
         }
-        let history = history(&runtime, &session, claim).await?;
+        let history = history(&runtime, &session, &row, claim).await?;
         let files = project.files().iter().map(|(path, file)| (path.clone(), file.content.clone())).collect();
         let inbox = usize::try_from(runtime.limits.run_inbox).unwrap_or(1);
         let (sender, reports) = mpsc::channel(inbox);
@@ -105,6 +113,8 @@ impl Task {
             state,
             end,
             project,
+            slug: row.slug,
+            told: vec![],
             base,
             history,
             turns,
@@ -138,6 +148,7 @@ impl Task {
     async fn rounds(&mut self) -> Result<(), RuntimeError> {
         let mut round = self.begin().await?;
         loop {
+            self.show(&mut round);
             self.commit(round).await?;
             if self.state.ended {
                 return Ok(());
@@ -206,6 +217,11 @@ impl Task {
             round.consumed.push(row);
             match item {
                 InboxItem::Cancel { by } => self.push(round, None, engine::step::cancel(&by).into(), None),
+                InboxItem::PreviewProblem(problem) => {
+                    if u64::from(self.state.preview_reports) < self.runtime.limits.preview_reports {
+                        self.push(round, None, problem.into(), None);
+                    }
+                }
             }
         }
         Ok(())
@@ -456,21 +472,6 @@ impl Task {
         }
     }
 
-    fn check(&mut self, step: StepRef) {
-        let read = |path: &str| {
-            let path = ProjectPath::parse(path).ok()?;
-            self.project.text(&path).map(str::to_owned)
-        };
-        let findings = engine::check::project(self.project.files().keys(), &read);
-        let (state, reason) = if findings.is_empty() {
-            (StepStatus::Completed, None)
-        } else {
-            (StepStatus::Failed, Some(findings.iter().map(|f| f.message.as_str()).collect::<Vec<_>>().join("\n")))
-        };
-        let ended = StepState { id: step.0.clone(), state, attempt: step.1, reason };
-        self.hands.tell(Report::Events(step, vec![ended.into()], None));
-    }
-
     fn publish(&mut self, step: StepRef) {
         let Some(session) = &self.state.session else { return };
         let edition = Edition {
@@ -510,11 +511,10 @@ fn add_row(rows: &mut Vec<RowChange>, row: RowChange) {
 async fn history(
     runtime: &Runtime,
     session: &contract::event::Session,
+    project: &ProjectRow,
     claim: Claim,
 ) -> Result<Vec<PromptMessage>, RuntimeError> {
-    let store = &runtime.ports.store;
-    let Some(project) = store.project(session.project_id).await? else { return Ok(vec![]) };
-    let Some(chat) = store.chat(project.user, session.chat_id).await? else { return Ok(vec![]) };
+    let Some(chat) = runtime.ports.store.chat(project.user, session.chat_id).await? else { return Ok(vec![]) };
     let earlier =
         chat.messages.into_iter().take_while(|m| m.run_id != claim.run_id).filter(|m| !m.text.trim().is_empty());
     let message = |m: contract::api::MessageView| PromptMessage {

@@ -80,10 +80,9 @@ pub async fn show(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Ch
     let store = &app.runtime.ports.store;
     let chat = store.chat(caller.user, id).await?;
     let mut detail = chat.ok_or_else(|| Refusal::new(Code::NoSuchChat, "You have no chat with this id."))?;
-    detail.preview = store.project(detail.chat.project_id).await?.and_then(|project| {
-        let version = project.current?.id;
-        let preview = &app.runtime.preview;
-        Some(PreviewView { url: preview.url(&project.slug), host: preview.host(&project.slug), version })
+    detail.preview = store.project(detail.chat.project_id).await?.map(|project| {
+        let (preview, version) = (&app.runtime.preview, project.current.map(|version| version.id));
+        PreviewView { url: preview.url(&project.slug), host: preview.host(&project.slug), version }
     });
     Ok(Json(detail))
 }

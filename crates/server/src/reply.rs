@@ -94,6 +94,10 @@ codes! {
     NoSuchChat = NOT_FOUND, "no_such_chat", "List the chats with GET /v1/chats.";
     /// The user has no such run.
     NoSuchRun = NOT_FOUND, "no_such_run", "List the runs with GET /v1/runs.";
+    /// The run has ended.
+    RunIsOver = CONFLICT, "run_is_over", "Send a message: it begins another run.";
+    /// The run has taken in as many reports as it may.
+    TooManyReports = TOO_MANY_REQUESTS, "too_many_reports", "Nothing has to be done: the run knows of earlier ones.";
     /// The user has no such project.
     NoSuchProject = NOT_FOUND, "no_such_project", "A chat names its project: GET /v1/chats.";
     /// The project has no such file.

@@ -40,6 +40,7 @@ pub fn guarded() -> Routes {
         .routes(routes!(runs::events)) // GET /v1/runs/{id}/events
         .routes(routes!(runs::graph)) // GET /v1/runs/{id}/graph
         .routes(routes!(runs::cancel)) // POST /v1/runs/{id}/cancel
+        .routes(routes!(runs::report)) // POST /v1/runs/{id}/preview-problems
         .routes(routes!(projects::files)) // GET /v1/projects/{id}/files
         .routes(routes!(projects::file)) // GET /v1/projects/{id}/files/{*path}
         .routes(routes!(projects::versions)) // GET /v1/projects/{id}/versions

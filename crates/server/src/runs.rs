@@ -6,14 +6,15 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use contract::api::{GraphView, Page, RunView};
+use contract::api::{GraphView, Page, PreviewReport, RunView};
 use contract::{ChatId, Envelope, RunId};
+use runtime::Reported;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::chats::page_size;
 use crate::guard::Caller;
-use crate::reply::{Answer, Code, Path, Query, Refusal};
+use crate::reply::{Answer, Body, Code, Path, Query, Refusal};
 use crate::schema::Refusals;
 use crate::serve::App;
 use crate::{sse, stream};
@@ -107,6 +108,33 @@ pub async fn graph(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<R
     responses((status = 200, description = "The run as it is now.", body = RunView), Refusals))]
 pub async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<RunId>) -> Answer<Json<RunView>> {
     app.runtime.cancel(caller.user, id).await?.map(Json).ok_or_else(unknown)
+}
+
+/// Tells a run that its instant preview failed in a browser. It becomes a `preview_problem` of the run; if nothing is left on the
+/// screen, the run's check fails with it and the model is asked to mend it.
+#[utoipa::path(post, path = "/v1/runs/{id}/preview-problems", tag = "runs", operation_id = "report_preview_problem",
+    params(("id" = RunId, Path, description = "The run.")), request_body = PreviewReport,
+    responses((status = 204, description = "The run will take it in."), Refusals))]
+pub async fn report(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<RunId>,
+    Body(report): Body<PreviewReport>,
+) -> Answer<StatusCode> {
+    match app.runtime.report(caller.user, id, report).await? {
+        Reported::Taken => Ok(StatusCode::NO_CONTENT),
+        Reported::NoSuchRun => Err(unknown()),
+        Reported::Ended => Err(Refusal::new(Code::RunIsOver, "The run has ended.")),
+        Reported::TooMany => {
+            let most = app.runtime.limits.preview_reports;
+            Err(Refusal::at_limit(
+                Code::TooManyReports,
+                "The run was told of enough problems.",
+                "preview_reports",
+                most,
+            ))
+        }
+    }
 }
 
 /// A run of the caller.

@@ -2,7 +2,8 @@
 //!
 //! `scripts/bench first-app` prints JSON lines, each the median of the rounds. What the program itself says (events carry their
 //! time) tells the parts; what a client waits for is told by the client's own clock. The recipe is the to-do list: three turns,
-//! a build that fails and one that is good, so a whole run holds two builds and the last wait holds one.
+//! a build that fails and one that is good, so a whole run holds two builds and the last wait holds one. Instant previews (N7) are
+//! measured in runs of their own, over HTTP and, by `e2e/painted.mjs`, in Chromium.
 #![expect(clippy::disallowed_methods, reason = "a benchmark starts the program and reads clock and load")]
 #![expect(clippy::expect_used, reason = "a benchmark that cannot go on has failed")]
 
@@ -22,6 +23,9 @@ const ROUNDS: usize = 7;
 const MESSAGE: &str = "Build me a to-do list";
 /// Longest event, in bytes.
 const EVENT_BYTES: usize = 8 * 1024 * 1024;
+
+/// What one round measured: case and milliseconds.
+type Round = Vec<(&'static str, f64)>;
 
 /// A Baton that ends with the benchmark.
 struct Baton {
@@ -44,15 +48,115 @@ fn main() {
     let baton = start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let client = Client::builder().no_proxy().build().expect("a client");
-    let mut rounds: Vec<Vec<(&str, f64)>> = Vec::new();
+    let (mut rounds, mut instant): (Vec<Round>, Vec<Round>) = Default::default();
     for round in 0..=ROUNDS {
-        let measured = runtime.block_on(measure(&client, &baton));
+        let measured = (runtime.block_on(measure(&client, &baton)), runtime.block_on(measure_instant(&client, &baton)));
         if round > 0 {
-            rounds.push(measured);
+            rounds.push(measured.0);
+            instant.push(measured.1);
         }
     }
-    for (n, (case, _)) in rounds[0].iter().enumerate() {
-        tell(case, rounds.iter().map(|round| round[n].1).collect());
+    for rounds in [rounds, instant] {
+        for (n, (case, _)) in rounds[0].iter().enumerate() {
+            tell(case, rounds.iter().map(|round| round[n].1).collect());
+        }
+    }
+    painted(&baton);
+    drop(baton);
+    let starts = (0..ROUNDS).map(|_| runtime.block_on(from_nothing(&client))).collect::<Vec<_>>();
+    tell("start of the program → instant preview 200", starts.iter().map(|(instant, _)| *instant).collect());
+    tell("start of the program → built preview 200", starts.iter().map(|(_, built)| *built).collect());
+}
+
+/// A program that was built and a template that was prepared, to a preview: the demo at full speed, on an empty data folder.
+async fn from_nothing(client: &Client) -> (f64, f64) {
+    let began = Instant::now();
+    let baton = start();
+    let mut events = send(client, &baton).await;
+    let mut instant = None;
+    let built = loop {
+        let event = events.next().await.expect("the run reaches its preview");
+        if event["type"] == "preview_url" {
+            open(client, &baton, &event).await;
+            let took = began.elapsed().as_secs_f64() * 1e3;
+            match event["kind"].as_str() {
+                Some("built") => break took,
+                _ => instant.get_or_insert(took),
+            };
+        }
+    };
+    (instant.unwrap_or(-1.0), built)
+}
+
+/// Sends the sentence and follows its run.
+async fn send(client: &Client, baton: &Baton) -> Events {
+    let request = client.post(format!("{}/v1/chats", baton.url)).bearer_auth(&baton.token);
+    let accepted = request.json(&json!({ "text": MESSAGE })).send().await.expect("an answer");
+    let accepted: Value = accepted.error_for_status().expect("accepted").json().await.expect("JSON");
+    let run = accepted["run_id"].as_str().expect("a run");
+    let request = client.get(format!("{}/v1/runs/{run}/events", baton.url)).bearer_auth(&baton.token);
+    Events::of(request.send().await.expect("a stream").error_for_status().expect("a stream"))
+}
+
+/// Opens what a `preview_url` says.
+async fn open(client: &Client, baton: &Baton, preview: &Value) {
+    let url = preview["url"].as_str().expect("an address");
+    let target = url.splitn(4, '/').nth(3).unwrap_or_default();
+    let host = preview["host"].as_str().expect("a host");
+    fetch(client, baton, host, target).await;
+}
+
+async fn fetch(client: &Client, baton: &Baton, host: &str, target: &str) {
+    let page = client.get(format!("{}/{target}", baton.url)).header(HOST, host).send().await.expect("the preview");
+    page.error_for_status().expect("the preview").bytes().await.expect("its bytes");
+}
+
+/// What an instant preview takes: from the event that closes a file to its module, and from the page's event to the page.
+async fn measure_instant(client: &Client, baton: &Baton) -> Round {
+    let sent = Instant::now();
+    let mut events = send(client, baton).await;
+    let (mut host, mut closed, mut module, mut page, mut seen) = (None, None, None, None, None);
+    while let Some(event) = events.next().await {
+        match event["type"].as_str().expect("a type") {
+            "file_completed" if event["by"] == "model" && event["path"] == "src/App.tsx" => {
+                closed = event["sha256"].as_str().map(|hash| hash[..16].to_owned());
+            }
+            "preview_url" if event["kind"] == "instant" && page.is_none() => {
+                seen = Some(sent.elapsed().as_secs_f64() * 1e3);
+                let began = Instant::now();
+                open(client, baton, &event).await;
+                page = Some(began.elapsed().as_secs_f64() * 1e3);
+                host = event["host"].as_str().map(str::to_owned);
+            }
+            _ => {}
+        }
+        if let (Some(host), Some(hash), None) = (&host, &closed, module) {
+            let began = Instant::now();
+            fetch(client, baton, host, &format!("src/App.tsx?module={hash}")).await;
+            module = Some(began.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    vec![
+        ("message → instant preview announced", seen.unwrap_or(-1.0)),
+        ("instant preview announced → page 200", page.unwrap_or(-1.0)),
+        ("file closed → its module 200", module.unwrap_or(-1.0)),
+    ]
+}
+
+/// The same in a browser, which is driven from Node.
+fn painted(baton: &Baton) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the repository");
+    let rounds = ROUNDS.to_string();
+    let output = Command::new("node")
+        .args(["painted.mjs", &baton.url, &baton.token, &rounds])
+        .current_dir(root.join("e2e"))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("node: scripts/bench finds it");
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let case: Value = serde_json::from_str(line).expect("a case");
+        let values = case["values"].as_array().expect("values").iter().filter_map(Value::as_f64).collect();
+        tell(case["case"].as_str().expect("a name"), values);
     }
 }
 
@@ -80,7 +184,7 @@ fn start() -> Baton {
 }
 
 /// One message to its preview: case and milliseconds.
-async fn measure(client: &Client, baton: &Baton) -> Vec<(&'static str, f64)> {
+async fn measure(client: &Client, baton: &Baton) -> Round {
     let sent = Instant::now();
     let since = |start: Instant| start.elapsed().as_secs_f64() * 1e3;
     let request = client.post(format!("{}/v1/chats", baton.url)).bearer_auth(&baton.token);
@@ -99,7 +203,7 @@ async fn measure(client: &Client, baton: &Baton) -> Vec<(&'static str, f64)> {
                 model.get_or_insert_with(|| since(sent));
             }
             "turn_completed" => token = Instant::now(),
-            "preview_url" => break event,
+            "preview_url" if event["kind"] == "built" => break event,
             _ => {}
         }
         told.push(event);

@@ -13,7 +13,7 @@ use sim::stage::{Disturbance, Report, Stage};
 /// A run of the corpus: its name, its script, what is sent, and how each run is expected to end.
 type Case = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
-const CORPUS: [Case; 8] = [
+const CORPUS: [Case; 9] = [
     ("answer", include_str!("../corpus/answer.yaml"), &["what is this?"], &["run_completed done"]),
     (
         "one_turn",
@@ -30,6 +30,12 @@ const CORPUS: [Case; 8] = [
         include_str!("../corpus/too_many_tools.yaml"),
         &["an app"],
         &["run_completed turn_tool_budget_exceeded"],
+    ),
+    (
+        "seen_at_once",
+        include_str!("../corpus/seen_at_once.yaml"),
+        &["a list", "make it dark"],
+        &["run_completed done", "run_completed done"],
     ),
     (
         "todo",
@@ -129,4 +135,29 @@ macro_rules! rehearsals {
     )*};
 }
 
-rehearsals!(answer, one_turn, mended, hard_luck, broken_off, never_builds, too_many_tools, todo);
+rehearsals!(answer, one_turn, mended, hard_luck, broken_off, never_builds, too_many_tools, seen_at_once, todo);
+
+/// N7: the page is in the log before the build is, once for each state of the files that can be shown; what is half done is not.
+#[test]
+fn a_page_is_shown_while_it_is_written() {
+    let case = CORPUS.iter().find(|c| c.0 == "seen_at_once").expect("a case of the corpus");
+    let events: Vec<serde_json::Value> =
+        rehearse(case, Disturbance::None).log.iter().filter_map(|e| serde_json::from_str(e).ok()).collect();
+    let story: Vec<String> = events
+        .iter()
+        .filter_map(|e| match e["type"].as_str()? {
+            "preview_url" => Some(format!("{} page", e["kind"].as_str()?)),
+            "preview_problem" => Some(format!("{} {}", e["code"].as_str()?, e["place"]["path"].as_str()?)),
+            "step_state" if e["id"].as_str()?.starts_with("check") && e["state"] != "running" => {
+                Some(format!("check {}", e["state"].as_str()?))
+            }
+            "build_status" if e["status"] != "building" => Some(format!("build {}", e["status"].as_str()?)),
+            _ => None,
+        })
+        .collect();
+    let built = ["check completed", "build succeeded", "built page"];
+    let slips = ["syntax_error src/App.tsx", "missing_import src/App.tsx", "check failed"];
+    let first = [&["instant page"][..], &slips, &["instant page"]].concat();
+    let second = ["instant page"];
+    assert_eq!(story, [&first[..], &built, &second, &built].concat());
+}

@@ -84,6 +84,10 @@ export const server = {
 
 	cancel: (id: string) => taken(client.POST("/v1/runs/{id}/cancel", { params: { path: { id } } })),
 
+	/** Tells a run what went wrong in its instant page. */
+	reportProblem: (id: string, body: Schemas["PreviewReport"]) =>
+		taken(client.POST("/v1/runs/{id}/preview-problems", { params: { path: { id } }, body })),
+
 	files: (id: string) => taken(client.GET("/v1/projects/{id}/files", { params: { path: { id } } })),
 
 	versions: (id: string) => taken(client.GET("/v1/projects/{id}/versions", { params: { path: { id } } })),

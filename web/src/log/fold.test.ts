@@ -3,8 +3,8 @@
 import { describe, expect, it, vi } from "vitest";
 import { fold, OUTPUT_KEPT, place } from "./fold";
 import { byLine, byParagraph, EMPTY, type Growing, grow, PIECE_MOST, textFrom, utf8Length, whole } from "./growing";
-import { cut, Log, merged, RUN, sampleRun, seeded } from "./sample";
-import type { Envelope, Item, Run } from "./state";
+import { cut, instant, Log, merged, RUN, sampleRun, seeded } from "./sample";
+import type { Envelope, Event, Item, Run } from "./state";
 import { unread } from "./state";
 
 const read = (envelopes: readonly Envelope[], from: Run = unread(RUN)): Run => envelopes.reduce(fold, from);
@@ -100,6 +100,59 @@ describe("what the page shows", () => {
 		});
 		expect([...run.files.values()].every((file) => file.text === undefined)).toBe(true);
 		expect(run.files.get("src/kept.ts")?.gone).toBe(true);
+	});
+
+	it("keeps what can be looked at, at once and built, and which of them is newer (E20)", () => {
+		expect(run.instant?.revision).toBe("00000000000000a2");
+		expect(run.built?.version).toBe("ver_1");
+		expect(run.preview).toBe(run.built);
+		const last = log.findLastIndex((event) => event.type === "preview_url" && event.kind === "instant");
+		const before = read(log.slice(0, last + 1));
+		expect(before.preview).toBe(before.instant);
+		expect(before.built).toBeUndefined();
+		expect(ofKind(run, "shown")).toHaveLength(1);
+	});
+
+	it("tells problems of the files and of the page as they are now, until there is another page (N7)", () => {
+		const told = (...events: Event[]) => {
+			const log = new Log().push({ type: "run_started", worker: "w", epoch: 1 }, ...events);
+			const { problems, items } = read(log.envelopes);
+			return [problems.map(({ message }) => message), items.map((item) => "past" in item && item.past)];
+		};
+		const problem = (message: string, revision?: string) =>
+			({ type: "preview_problem", code: revision ? "exception" : "syntax_error", message, revision }) as const;
+		const [a, b] = [instant("a"), instant("b")];
+		const built = { ...a, kind: "built", revision: null, version: "ver_1" } as const;
+		expect(told(problem("half"), problem("other"))[0]).toEqual(["half", "other"]);
+		expect(told(problem("half"), a)).toEqual([[], [true, false]]);
+		expect(told(a, problem("thrown", "a"))).toEqual([["thrown"], [false, false]]);
+		expect(told(a, problem("thrown", "a"), problem("thrown", "a"))).toEqual([["thrown"], [false, false]]);
+		expect(told(a, problem("thrown", "a"), b)).toEqual([[], [false, true]]);
+		expect(told(a, b, problem("thrown", "a"))).toEqual([[], [false, true]]);
+		expect(told(a, problem("thrown", "a"), built)).toEqual([[], [false, true]]);
+		expect(told(a, problem("half"), a)).toEqual([[], [false, true]]);
+	});
+
+	it("says when there was something on the screen, which a blank page is not (E26)", () => {
+		const blank = { type: "preview_problem", code: "blank_page", message: "x", revision: "a" } as const;
+		const shown = (...events: Event[]) =>
+			ofKind(read(new Log().push({ type: "run_started", worker: "w", epoch: 1 }, ...events).envelopes), "shown").map(
+				({ revision, afterMs }) => [revision, afterMs],
+			);
+		expect(shown(instant("a"), instant("b"))).toEqual([["a", 1_000]]);
+		expect(shown(instant("a"), blank)).toEqual([]);
+		expect(shown(instant("a"), blank, instant("b"))).toEqual([["b", 3_000]]);
+		expect(shown(instant("a"), instant("b"), blank)).toEqual([]);
+	});
+
+	it("does not cut a text in two where something came about beside it", () => {
+		const log = new Log().push({ type: "run_started", worker: "w", epoch: 1 }).at("turn-1");
+		log.push({ type: "text_delta", text: "one **sen" }).at(undefined).push(instant("a")).at("turn-1");
+		const { items } = read(log.push({ type: "text_delta", text: "tence**" }).envelopes);
+		expect(items.map((item) => (item.kind === "prose" ? whole(item.text) : item.kind))).toEqual([
+			"shown",
+			"one **sentence**",
+		]);
 	});
 
 	it("does not leave anything running when the run ends in the middle", () => {

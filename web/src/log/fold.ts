@@ -11,6 +11,7 @@ import type {
 	FileNow,
 	Item,
 	NoticeItem,
+	ProblemItem,
 	ProseItem,
 	Run,
 	Step,
@@ -21,6 +22,9 @@ import { isOver } from "./state";
 
 /** Output of one command or build that is kept, from its end. */
 export const OUTPUT_KEPT = 256 * 1024;
+
+/** Problems of one page that are kept; more than a person reads at once helps nobody. */
+export const PROBLEMS_KEPT = 20;
 
 /** How an envelope stands to what is already known. */
 export type Place = "next" | "seen" | "gap";
@@ -144,7 +148,8 @@ const handlers: { [T in Event["type"]]: Handler<EventOf<T>> } = {
 		change(run, toolCall(run, event.call_id), () => ({ state: event.status, result: event })),
 
 	build_status: buildStatus,
-	preview_url: (run, event) => ({ ...run, preview: event }),
+	preview_url: previewUrl,
+	preview_problem: previewProblem,
 	version_created: (run, { version, summary, files }, head) =>
 		add(run, { kind: "version", ...origin(head), version, summary, files }),
 
@@ -349,6 +354,37 @@ function buildStatus(run: Run, event: EventOf<"build_status">, head: Head): Run 
 	return add(run, { ...build, ...now });
 }
 
+// ---- previews
+
+/** A page that can be looked at. What was wrong with the one before does not count any more. */
+function previewUrl(run: Run, event: EventOf<"preview_url">, head: Head): Run {
+	const items = run.items.some((item) => item.kind === "problem" && !item.past)
+		? run.items.map((item) => (item.kind === "problem" ? { ...item, past: true } : item))
+		: run.items;
+	const next = { ...run, items, problems: [], preview: event };
+	if (event.kind === "built") return { ...next, built: event };
+	const { revision } = event;
+	if (!revision || run.startedAt === undefined || run.built || items.some((item) => item.kind === "shown")) {
+		return { ...next, instant: event };
+	}
+	const shown = { kind: "shown", ...origin(head), revision, afterMs: head.at - run.startedAt } as const;
+	return { ...addBetween(next, shown), instant: event };
+}
+
+/** What a browser said belongs to the page that it looked at: it is of no more interest once there is another. */
+function previewProblem(run: Run, event: EventOf<"preview_problem">, head: Head): Run {
+	const { code, message, revision } = event;
+	// Several browsers may look at one page.
+	const told = run.problems.some((p) => p.code === code && p.message === message && p.revision === revision);
+	if (told && revision != null) return run;
+	const past = revision != null && revision !== run.preview?.revision;
+	const item: ProblemItem = { kind: "problem", ...origin(head), problem: event, past };
+	// What nobody could see was not on the screen.
+	const unseen = (other: Item) => code === "blank_page" && other.kind === "shown" && other.revision === revision;
+	const next = addBetween({ ...run, items: run.items.filter((other) => !unseen(other)) }, item);
+	return past ? next : { ...next, problems: [...run.problems, event].slice(-PROBLEMS_KEPT) };
+}
+
 // ---- items
 
 function origin(head: Head): { key: number; step?: string } {
@@ -357,6 +393,13 @@ function origin(head: Head): { key: number; step?: string } {
 
 function add(run: Run, item: Item): Run {
 	return { ...run, items: [...run.items, item] };
+}
+
+/** Adds what came about beside the stream: it never comes between two pieces of one text. */
+function addBetween(run: Run, item: Item): Run {
+	const last = run.items.at(-1);
+	if (last?.kind !== "prose") return add(run, item);
+	return { ...run, items: [...run.items.slice(0, -1), item, last] };
 }
 
 function notice(run: Run, head: Head, said: Omit<NoticeItem, "kind" | "key" | "step">): Run {

@@ -1,7 +1,7 @@
 // Logs for tests: a run with everything in it, as a server would send it, and the same log as other readers may get it.
 
 import type { components } from "../contract";
-import type { Envelope, Event } from "./state";
+import type { Envelope, Event, EventOf } from "./state";
 
 const MODEL = { provider: "demo", name: "demo" } as const;
 export const RUN = "run_00000000000000000000000001";
@@ -62,6 +62,12 @@ export function cut(text: string, pieces: number): [number, string][] {
 	return out;
 }
 
+/** That the files can be looked at as they are. */
+export function instant(revision: string): EventOf<"preview_url"> & { revision: string } {
+	const host = "a.localhost:7420";
+	return { type: "preview_url", url: `http://${host}/?instant=${revision}`, host, kind: "instant", revision };
+}
+
 /** A run in which a turn is attempted twice, a build fails, a second turn mends it and a version is published. */
 export function sampleRun(): Envelope[] {
 	const code = `export const é = "😀";\n`.repeat(400);
@@ -94,7 +100,8 @@ export function sampleRun(): Envelope[] {
 		log.push({ type: "file_delta", path: "src/b.css", offset, text });
 		log.push({ type: "tool_output", call_id: "turn-1.2.1", stream: "stdout", text: `line ${offset}\n`.repeat(800) });
 	}
-	log.push({ type: "file_completed", path: "src/b.css", bytes: 510, sha256: "b", by: "model" });
+	log.push({ type: "file_completed", path: "src/b.css", bytes: 510, sha256: "b", by: "model" }).at(undefined);
+	log.push(instant("00000000000000a1")).at("turn-1", 2);
 	const done = { status: "succeeded", output: "", duration_ms: 9, replayed: false } as const;
 	log.push({ type: "tool_finished", call_id: "turn-1.2.1", exit_code: 0, ...done });
 	log.push({ type: "file_completed", path: "package.json", bytes: 1, sha256: "c", by: "command" });
@@ -112,7 +119,10 @@ export function sampleRun(): Envelope[] {
 	log.push({ type: "file_edited", path: "src/b.css", blocks, bytes: 540, sha256: "b2" });
 	log.push({ type: "file_deleted", path: "src/kept.ts", by: "model" });
 	log.push({ type: "file_rejected", path: "../x", code: "outside", reason: "outside of the project" });
-	log.step_state("completed").at("publish-1");
+	log.step_state("completed").at(undefined);
+	log.push({ type: "preview_problem", code: "exception", message: "late", revision: "00000000000000a1" });
+	log.push({ type: "preview_problem", code: "syntax_error", message: "Unexpected token" });
+	log.push(instant("00000000000000a2")).at("publish-1");
 	log.push({ type: "version_created", version: "ver_1", summary: "An app", files: 3 });
 	const host = "a.localhost:7420";
 	log.push({ type: "preview_url", url: `http://${host}/`, host, version: "ver_1", kind: "built" }).at(undefined);

@@ -21,6 +21,8 @@ export type Item =
 	| BuildItem
 	| StageItem
 	| VersionItem
+	| ShownItem
+	| ProblemItem
 	| NoticeItem;
 
 interface Part {
@@ -106,6 +108,22 @@ export interface VersionItem extends Part {
 	readonly files: number;
 }
 
+/** The first page of the run that could be looked at, before anything was built. */
+export interface ShownItem extends Part {
+	readonly kind: "shown";
+	readonly revision: string;
+	/** Since the run began, in milliseconds. */
+	readonly afterMs: number;
+}
+
+/** Why the files cannot be shown as they are, or what a page said went wrong in it. */
+export interface ProblemItem extends Part {
+	readonly kind: "problem";
+	readonly problem: Schemas["PreviewProblem"];
+	/** Whether a later page took its place. */
+	readonly past: boolean;
+}
+
 /** Something to read: trouble, a warning, a step that starts again. */
 export interface NoticeItem extends Part {
 	readonly kind: "notice";
@@ -167,7 +185,12 @@ export interface Run {
 	readonly items: readonly Item[];
 	readonly files: ReadonlyMap<string, FileNow>;
 	readonly open: ReadonlyMap<string, OpenFile>;
+	/** The newest thing of this run that can be looked at: `instant` or `built`, whichever came last. */
 	readonly preview?: Schemas["PreviewUrl"];
+	readonly instant?: Schemas["PreviewUrl"];
+	readonly built?: Schemas["PreviewUrl"];
+	/** What is wrong with the files or the page as they are now, oldest first. The next page clears it. */
+	readonly problems: readonly Schemas["PreviewProblem"][];
 	readonly tokens: Schemas["TokenCount"];
 }
 
@@ -188,6 +211,7 @@ export function unread(id: string): Run {
 		items: [],
 		files: new Map(),
 		open: new Map(),
+		problems: [],
 		tokens: { input: 0, cached: 0, output: 0, reasoning: 0 },
 	};
 }

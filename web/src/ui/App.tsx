@@ -22,6 +22,8 @@ export function App() {
 function Frame() {
 	const library = useLibrary();
 	const route = useRoute();
+	const { chats } = useLibraryState();
+	const first = route.page === "home" && chats?.length === 0;
 	const wide = useWide();
 	const [open, setOpen] = useState(() => recall(localStorage, "baton-sidebar") !== "closed");
 	const drawer = useRef<HTMLDialogElement>(null);
@@ -47,7 +49,11 @@ function Frame() {
 			<Skip to="message" />
 			{route.page === "chat" && <Skip to="conversation" />}
 			{wide && open && (
-				<aside aria-label="Sidebar" className="flex w-62 shrink-0 flex-col border-r border-line bg-side">
+				<aside
+					aria-label="Sidebar"
+					// There is nothing to list before the first chat.
+					className={`w-62 shrink-0 flex-col border-r border-line bg-side ${first ? "hidden" : "flex"}`}
+				>
 					<div className="flex h-12 shrink-0 items-center pr-2 pl-3">
 						<Wordmark />
 						<span className="flex-1" />
@@ -77,7 +83,11 @@ function Frame() {
 					</div>
 				</dialog>
 			)}
-			{route.page === "chat" ? <Chat key={route.id} id={route.id} menu={menu} /> : <Home menu={menu} />}
+			{route.page === "chat" ? (
+				<Chat key={route.id} id={route.id} menu={menu} />
+			) : (
+				<Home menu={menu} brand={first ? <Wordmark /> : undefined} />
+			)}
 		</div>
 	);
 }

@@ -1,11 +1,12 @@
 // A chat: the conversation on the left, what it makes on the right; on a narrow screen one of them at a time.
 
-import { SearchX } from "lucide-react";
-import { type ReactNode, useCallback, useEffect, useMemo, useState } from "react";
+import { ChevronRight, Eye, SearchX } from "lucide-react";
+import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { RUNS_READ } from "../data/library";
 import { isOver, type Run } from "../log/state";
 import { useWide } from "./browser";
-import { Composer } from "./Composer";
+import { Composer, type ComposerHandle } from "./Composer";
 import { Conversation } from "./Conversation";
 import { useLibrary, useLibraryState, useRuns } from "./context";
 import { Files } from "./Files";
@@ -13,6 +14,7 @@ import { LinkPill } from "./LinkPill";
 import { ModelBadge } from "./ModelBadge";
 import { Notice } from "./Outside";
 import { Preview } from "./Preview";
+import { newest, type Page } from "./preview/page";
 import { Split } from "./Split";
 import { type TabName, Tabs } from "./Tabs";
 
@@ -62,12 +64,7 @@ function OpenChat({ id, menu }: { id: string; menu: ReactNode }) {
 	const runs = useRuns(ids);
 	const run = runs.at(-1);
 	const caughtUp = ids.every((known) => library.runs.hasCaughtUp(known));
-	const published = (caughtUp && runs.findLast((known) => known?.preview)?.preview) || detail?.preview || undefined;
-	// Which version is the log's to say; where previews are is the server's, which may have another port than it had then.
-	const preview = published && {
-		...published,
-		...(detail?.preview && { url: detail.preview.url, host: detail.preview.host }),
-	};
+	const page = useSame(caughtUp ? newest(runs, detail?.preview ?? undefined) : undefined);
 	const busy = run !== undefined && !isOver(run);
 
 	const [tab, setTab] = useState<TabName>("Preview");
@@ -85,6 +82,12 @@ function OpenChat({ id, menu }: { id: string; menu: ReactNode }) {
 		[show],
 	);
 	const openPreview = useCallback(() => show("Preview"), [show]);
+	const composer = useRef<ComposerHandle>(null);
+	const suggest = useCallback((text: string) => {
+		flushSync(() => setNarrowTab("Conversation"));
+		composer.current?.add(text);
+	}, []);
+	const news = useUnseen(page, busy ? run.id : undefined, !wide && narrowTab !== "Preview");
 	const send = useCallback(
 		async (text: string) => {
 			await library.send(id, text);
@@ -107,12 +110,20 @@ function OpenChat({ id, menu }: { id: string; menu: ReactNode }) {
 				<LinkPill />
 			</div>
 			{detail ? (
-				<Conversation detail={detail} onOpenFile={openFile} onOpenPreview={openPreview} onSend={send} />
+				<Conversation
+					detail={detail}
+					onOpenFile={openFile}
+					onOpenPreview={openPreview}
+					onSend={send}
+					onSuggest={suggest}
+				/>
 			) : (
 				<div className="flex-1" />
 			)}
 			<div className="mx-auto w-full max-w-3xl shrink-0 px-4 pb-4 max-md:px-3 max-md:pb-3">
+				{news && <PreviewReady onOpen={openPreview} />}
 				<Composer
+					ref={composer}
 					draft={id}
 					placeholder={busy ? "Write what comes next" : "What should change?"}
 					autoFocus={wide}
@@ -129,7 +140,14 @@ function OpenChat({ id, menu }: { id: string; menu: ReactNode }) {
 		name === "Conversation" ? (
 			conversation
 		) : name === "Preview" ? (
-			<Preview address={preview} project={project} run={run} />
+			<Preview
+				page={page}
+				ready={caughtUp && detail !== undefined}
+				project={project}
+				run={run}
+				onOpenFile={openFile}
+				onAsk={suggest}
+			/>
 		) : (
 			<Files project={project} run={run} ready={caughtUp} picked={picked} />
 		);
@@ -145,7 +163,7 @@ function OpenChat({ id, menu }: { id: string; menu: ReactNode }) {
 					names={["Conversation", "Files", "Preview"]}
 					selected={narrowTab}
 					onSelect={setNarrowTab}
-					marks={marks(run)}
+					marks={marks(run, news)}
 					panel={panel}
 				/>
 			</main>
@@ -160,16 +178,57 @@ function OpenChat({ id, menu }: { id: string; menu: ReactNode }) {
 						<div className="min-h-0 flex-1">{conversation}</div>
 					</div>
 				}
-				right={<Tabs names={["Preview", "Files"]} selected={tab} onSelect={show} marks={marks(run)} panel={panel} />}
+				right={
+					<Tabs names={["Preview", "Files"]} selected={tab} onSelect={show} marks={marks(run, false)} panel={panel} />
+				}
 			/>
 		</main>
 	);
 }
 
+/** On a narrow screen, what can be looked at elsewhere: nobody is taken there. */
+function PreviewReady({ onOpen }: { onOpen(): void }) {
+	return (
+		<button
+			type="button"
+			onClick={onOpen}
+			className="mb-2 flex h-9 w-full animate-arrive items-center gap-2.5 rounded-lg border border-line bg-accent-soft px-3 text-left text-sm font-medium text-accent"
+		>
+			<Eye className="size-4 shrink-0" aria-hidden />
+			<span className="min-w-0 flex-1 truncate">Preview ready</span>
+			<ChevronRight className="size-4 shrink-0" aria-hidden />
+		</button>
+	);
+}
+
+/** The same object as long as it says the same. */
+function useSame(page: Page | undefined): Page | undefined {
+	const last = useRef(page);
+	const same =
+		last.current?.key === page?.key && last.current?.final === page?.final && last.current?.run === page?.run;
+	if (!same) last.current = page;
+	return last.current;
+}
+
+/** Whether a run that was seen at work has made a page while the person is `elsewhere`, and none of it was looked at. */
+function useUnseen(page: Page | undefined, active: string | undefined, elsewhere: boolean): boolean {
+	const [watched, setWatched] = useState(active);
+	const [seen, setSeen] = useState<string>();
+	const made = page?.run;
+	useEffect(() => {
+		if (active) setWatched(active);
+	}, [active]);
+	useEffect(() => {
+		if (!elsewhere && made) setSeen(made);
+	}, [elsewhere, made]);
+	return elsewhere && made !== undefined && made === watched && made !== seen;
+}
+
 /** Tabs where something is going on. */
-function marks(run: Run | undefined): ReadonlySet<TabName> {
+function marks(run: Run | undefined, unseen: boolean): ReadonlySet<TabName> {
 	const marked = new Set<TabName>();
 	if (run && run.open.size > 0) marked.add("Files");
-	if (run && !isOver(run) && (run.phase === "building" || run.phase === "publishing")) marked.add("Preview");
+	if (unseen || (run && !isOver(run) && (run.phase === "building" || run.phase === "publishing")))
+		marked.add("Preview");
 	return marked;
 }

@@ -3,6 +3,7 @@
 
 import { ArrowUp, LoaderCircle, Square } from "lucide-react";
 import { type KeyboardEvent, type Ref, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { Trouble } from "../data/server";
 import { utf8Length } from "../log/growing";
 import { recall, remember } from "./browser";
@@ -11,7 +12,10 @@ import { recall, remember } from "./browser";
 const MESSAGE_MOST = 32 * 1024;
 
 export interface ComposerHandle {
-	fill(text: string): void;
+	/** Puts a text in the place of what is there; `focus`: and goes there. */
+	fill(text: string, focus: boolean): void;
+	/** Adds a text to what is there, unless it is there already, and goes there. */
+	add(text: string): void;
 }
 
 interface ComposerProps {
@@ -46,10 +50,17 @@ export function Composer({ draft, placeholder, large, autoFocus, busy, stopping,
 	useEffect(() => {
 		if (autoFocus) area.current?.focus({ preventScroll: true });
 	}, [autoFocus]);
+	const write = (written: string, focus: boolean) => {
+		flushSync(() => setText(written));
+		if (!focus) return;
+		area.current?.focus();
+		area.current?.setSelectionRange(written.length, written.length);
+	};
 	useImperativeHandle(ref, () => ({
-		fill(filled) {
-			setText(filled);
-			area.current?.focus();
+		fill: write,
+		add(added) {
+			const kept = text.trimEnd();
+			write(kept === "" ? added : kept.includes(added.trim()) ? text : `${kept}\n\n${added}`, true);
 		},
 	}));
 

@@ -18,9 +18,11 @@ interface ConversationProps {
 	onOpenFile(path: string): void;
 	onOpenPreview(): void;
 	onSend(text: string): Promise<void>;
+	/** Puts a text where the person can change and send it. */
+	onSuggest(text: string): void;
 }
 
-export function Conversation({ detail, onOpenFile, onOpenPreview, onSend }: ConversationProps) {
+export function Conversation({ detail, onOpenFile, onOpenPreview, onSend, onSuggest }: ConversationProps) {
 	const library = useLibrary();
 	const { scroller, content, away, toEnd, letGo } = useEnd(detail.runs.length);
 	const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(new Set());
@@ -65,9 +67,11 @@ export function Conversation({ detail, onOpenFile, onOpenPreview, onSend }: Conv
 								view={view}
 								said={said?.text ?? view.title}
 								latest={i === detail.runs.length - 1}
+								first={i === 0}
 								onOpenFile={onOpenFile}
 								onOpenPreview={onOpenPreview}
 								onSend={onSend}
+								onSuggest={onSuggest}
 							/>
 						);
 					})}

@@ -8,14 +8,18 @@ import { LinkPill } from "./LinkPill";
 import { ModelBadge } from "./ModelBadge";
 import { navigate } from "./router";
 
+/** What the demo knows by heart, and as good a beginning with any model. */
 const EXAMPLES = [
 	["To-do list", "Build a to-do list"],
 	["Kanban board", "Build a kanban board with drag and drop"],
-	["Habit tracker", "Build a habit tracker with a calendar of the last four weeks"],
-	["Tip calculator", "Build a tip calculator that splits the bill"],
+	["Markdown notes", "A Markdown notes app"],
+	["Expense tracker", "An expense tracker with a chart"],
+	["Landing page", "A landing page for a small bakery"],
+	["Snake", "A snake game"],
 ] as const;
 
-export function Home({ menu }: { menu: ReactNode }) {
+/** `brand` stands where the sidebar is not: on a first run there is nothing to list in one. */
+export function Home({ menu, brand }: { menu: ReactNode; brand?: ReactNode }) {
 	const library = useLibrary();
 	const { system } = useLibraryState();
 	const composer = useRef<ComposerHandle>(null);
@@ -23,7 +27,7 @@ export function Home({ menu }: { menu: ReactNode }) {
 	return (
 		<div className="flex min-w-0 flex-1 flex-col">
 			<header className="flex h-12 shrink-0 items-center gap-2 px-3">
-				{menu}
+				{brand ?? menu}
 				<span className="flex-1" />
 				<LinkPill />
 				<ModelBadge />
@@ -41,13 +45,15 @@ export function Home({ menu }: { menu: ReactNode }) {
 						placeholder="Describe an app in a sentence or two"
 						onSend={async (text) => navigate(`/chats/${await library.send(undefined, text)}`)}
 					/>
-					<ul aria-label="Examples" className="mt-4 flex flex-wrap justify-center gap-2">
+					<ul aria-label="Examples" className="mt-4 flex flex-wrap justify-center gap-1.5 max-sm:gap-2">
 						{EXAMPLES.map(([name, text]) => (
 							<li key={name}>
 								<button
 									type="button"
-									className="h-8 rounded-full border border-line px-3.5 text-sm text-muted hover:bg-hover hover:text-text"
-									onClick={() => composer.current?.fill(text)}
+									className="h-8 rounded-full border border-line px-2.5 text-sm max-sm:px-3.5 text-muted hover:bg-hover hover:text-text"
+									// It fills the box rather than sends: the sentence is there to be read, changed and learned from,
+									// and Enter is one key away. On a phone the keyboard would hide what it filled.
+									onClick={() => composer.current?.fill(text, wide)}
 								>
 									{name}
 								</button>
@@ -56,8 +62,7 @@ export function Home({ menu }: { menu: ReactNode }) {
 					</ul>
 					{system?.demo && (
 						<p className="mx-auto mt-6 max-w-md text-center text-sm text-balance text-faint">
-							The demo knows two apps by heart, the to-do list and the kanban board. Any other sentence gets a small
-							starter app.
+							The demo knows these six apps by heart. Any other sentence gets a small starter app.
 						</p>
 					)}
 				</div>

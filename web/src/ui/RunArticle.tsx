@@ -8,7 +8,9 @@ import { Said } from "./Conversation";
 import { useLibrary, useRun } from "./context";
 import { BuildCard } from "./parts/BuildCard";
 import { FileCard } from "./parts/FileCard";
-import { NoticeLine, StageLine, TurnLine, VersionLine, WroteLine } from "./parts/Lines";
+import { NoticeLine, ShownLine, StageLine, TurnLine, VersionLine, WroteLine } from "./parts/Lines";
+import { NextSteps } from "./parts/NextSteps";
+import { ProblemCard } from "./parts/ProblemCard";
 import { Prose } from "./parts/Prose";
 import { ThinkingCard } from "./parts/ThinkingCard";
 import { ToolCard } from "./parts/ToolCard";
@@ -18,18 +20,23 @@ interface RunArticleProps {
 	view: components["schemas"]["RunView"];
 	said: string;
 	latest: boolean;
+	/** Whether it is the chat's first. */
+	first: boolean;
 	onOpenFile(path: string): void;
 	onOpenPreview(): void;
 	onSend(text: string): Promise<void>;
+	onSuggest(text: string): void;
 }
 
 export const RunArticle = memo(function RunArticle({
 	view,
 	said,
 	latest,
+	first,
 	onOpenFile,
 	onOpenPreview,
 	onSend,
+	onSuggest,
 }: RunArticleProps) {
 	const run = useRun(view.id);
 	const caughtUp = useLibrary().runs.hasCaughtUp(view.id);
@@ -56,6 +63,7 @@ export const RunArticle = memo(function RunArticle({
 						})}
 					</div>
 					<RunStatus run={run} latest={latest} onSend={onSend} />
+					{first && latest && run.stopReason === "done" && <NextSteps onPick={onSuggest} />}
 				</>
 			) : (
 				<div className="animate-late space-y-2" aria-hidden>
@@ -99,6 +107,10 @@ const Part = memo(function Part({ item, lastBuild, onOpenFile, onOpenPreview }: 
 			return <StageLine item={item} />;
 		case "version":
 			return <VersionLine item={item} onOpen={onOpenPreview} />;
+		case "shown":
+			return <ShownLine item={item} onOpen={onOpenPreview} />;
+		case "problem":
+			return <ProblemCard item={item} onOpen={onOpenFile} />;
 		case "notice":
 			return <NoticeLine item={item} />;
 	}

@@ -28,7 +28,6 @@ export function Sidebar({ onPick }: { onPick?: () => void }) {
 				</Link>
 			</div>
 			<nav aria-label="Chats" className="min-h-0 flex-1 overflow-y-auto px-2 pb-2">
-				{chats?.length === 0 && <p className="px-2.5 py-2 text-sm text-faint">Your chats will be listed here.</p>}
 				<ul className="space-y-px">
 					{chats?.map((chat) => (
 						<ChatRow

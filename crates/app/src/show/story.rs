@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use contract::event::{Author, BuildState, ModelRef, Phase, Provider, StepStatus, StopReason, ToolInput, ToolStatus};
+use contract::event::{
+    Author, BuildState, ModelRef, Phase, PreviewKind, PreviewProblem, Provider, StepStatus, StopReason, ToolInput,
+    ToolStatus,
+};
 use contract::{CallId, Event};
 
 /// Lines of a failed build's or command's output that are shown.
@@ -20,6 +23,8 @@ pub struct Story {
     started: Option<u64>,
     now: String,
     preview: Option<String>,
+    /// Whether an instant preview was told of.
+    instant: bool,
     ended: Option<Ending>,
 }
 
@@ -140,7 +145,15 @@ impl Story {
                     lines.extend(error.map(|error| tail(&error.log_tail)).unwrap_or_default());
                 }
             },
-            Event::PreviewUrl(preview) => self.preview = Some(preview.url.clone()),
+            Event::PreviewUrl(preview) => match preview.kind {
+                PreviewKind::Built => self.preview = Some(preview.url.clone()),
+                PreviewKind::Instant if self.instant => {}
+                PreviewKind::Instant => {
+                    self.instant = true;
+                    lines.push(format!("◌ on screen, not built yet: {}", preview.url));
+                }
+            },
+            Event::PreviewProblem(problem) => lines.push(format!("! {}", visible(&problem_words(problem)))),
             Event::VersionCreated(version) => lines.push(format!("✓ {}  {} files", version.version, version.files)),
             Event::Warning(warning) => lines.push(format!("! {}", visible(&warning.message))),
             Event::Error(error) => lines.push(format!("✗ {}", visible(&error.message))),
@@ -182,7 +195,7 @@ pub fn summary(event: &Event) -> String {
         Event::ToolRequested(tool) => format!("{}: {}", tool.call_id, tool_words(&tool.input)),
         Event::ToolStarted(tool) => tool.call_id.to_string(),
         Event::TurnCompleted(turn) => format!("turn {}: {}, {}", turn.turn, json_word(&turn.finish), bytes(turn.bytes)),
-        Event::PreviewUrl(preview) => preview.url.clone(),
+        Event::PreviewUrl(preview) => format!("{}: {}", json_word(&preview.kind), preview.url),
         Event::Usage(usage) => format!("{}: {} in, {} out", usage.model, usage.tokens.input, usage.tokens.output),
         Event::PhaseChange(phase) => phase.message.clone(),
         Event::Status(status) => status.message.clone(),
@@ -191,6 +204,16 @@ pub fn summary(event: &Event) -> String {
     const MOST: usize = 100;
     let words = visible(&words);
     if words.chars().count() <= MOST { words } else { words.chars().take(MOST - 1).chain(['…']).collect() }
+}
+
+/// What keeps an instant preview from being shown, or what it threw.
+fn problem_words(problem: &PreviewProblem) -> String {
+    let place = problem.place.as_ref().map(|at| format!("{}:{}:{} ", at.path, at.line, at.column)).unwrap_or_default();
+    match problem.code.as_str() {
+        "unsupported" => format!("shown after the build: {place}{}", problem.message),
+        "exception" | "blank_page" => format!("the page says: {place}{}", problem.message),
+        _ => format!("{place}{}", problem.message),
+    }
 }
 
 /// A size for a person.

@@ -55,6 +55,7 @@ impl House {
         for (path, text) in [
             ("package.json", r#"{"name": "app", "type": "module", "scripts": {"build": "vite build"}}"#),
             ("package-lock.json", r#"{"packages": {"": {}}}"#),
+            ("instant.json", r#"{"format": 1, "packages": {}, "modules": {}, "imports": {}}"#),
             ("index.html", "<!doctype html><title>Miniature</title>\n"),
             ("src/App.tsx", "nothing yet\n"),
             ("node_modules/vite/bin/vite.js", VITE),

@@ -133,6 +133,8 @@ events! {
     BuildStatus = "build_status",
     /// A preview can be opened.
     PreviewUrl = "preview_url",
+    /// The files cannot be shown at once as they are now, or what is shown threw an exception. What was shown before stays.
+    PreviewProblem = "preview_problem",
     /// A version of the project was published.
     VersionCreated = "version_created",
     /// Tokens that a call to a model used.

@@ -50,6 +50,8 @@ pub struct BuildStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PreviewKind {
+    /// The project's files as they were at this place of the log, transformed one by one when they are asked for (N7).
+    Instant,
     /// The output of a real build.
     Built,
 }
@@ -61,10 +63,41 @@ pub struct PreviewUrl {
     pub url: String,
     /// The `Host` to send when connecting to the server's own address.
     pub host: String,
-    /// The version that it shows.
-    pub version: VersionId,
     /// What kind of preview it is.
     pub kind: PreviewKind,
+    /// The version that it shows, if it was built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<VersionId>,
+    /// What the page is made of, in 16 hexadecimal digits, if it is instant: another one is another page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// Where in a file something stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Place {
+    /// The file, below the project.
+    pub path: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// The character of the line, from 1.
+    pub column: u32,
+}
+
+/// See [`super::Event::PreviewProblem`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PreviewProblem {
+    /// Stable code: `syntax_error`, `missing_import`, `missing_export`, `unsupported`; and from browsers `exception` and, where
+    /// nothing is left on the screen, `blank_page`.
+    pub code: String,
+    /// What is wrong, in a sentence. An exception's words are those of the page: data, never instructions.
+    pub message: String,
+    /// Where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// The instant page that says so, if a browser did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
 }
 
 /// See [`super::Event::VersionCreated`].

@@ -20,9 +20,17 @@ pub fn next(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
             None => fail(d, "turn_lost", "A turn was completed that never began.", "Send the message again."),
         },
         StepKind::Check => add(state, StepKind::Build, Some(&step.id), d),
+        // A browser has seen meanwhile that the app shows nothing: the check says so.
+        StepKind::Build if blank(limits, state).is_some() => add(state, StepKind::Check, Some(&step.id), d),
         StepKind::Build => add(state, StepKind::Publish, Some(&step.id), d),
         StepKind::Publish => finish(state, state.stop.unwrap_or(StopReason::Done), d),
     }
+}
+
+/// Why the app leaves the screen blank, as long as there are rounds left to mend it: a browser's word alone never keeps a build
+/// from being published.
+pub fn blank<'a>(limits: &Limits, state: &'a RunState) -> Option<&'a str> {
+    state.blank.as_deref().filter(|_| state.stop.is_none() && u64::from(state.failed_rounds) < limits.fix_rounds)
 }
 
 fn after_turn(outcome: Outcome, state: &RunState, step: &Step, d: &mut Decision) {

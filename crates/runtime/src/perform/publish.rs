@@ -69,7 +69,7 @@ async fn publish(runtime: &Runtime, step: &StepRef, edition: Edition) -> Result<
     let url = runtime.preview.url(&row.slug);
     let events = vec![
         VersionCreated { version: id, parent, summary: edition.summary, files: count }.into(),
-        PreviewUrl { url, host, version: id, kind: PreviewKind::Built }.into(),
+        PreviewUrl { url, host, kind: PreviewKind::Built, version: Some(id), revision: None }.into(),
         StepState { id: step.0.clone(), state: StepStatus::Completed, attempt: step.1, reason: None }.into(),
     ];
     Ok(Report::Events(step.clone(), events, Some(RowChange::Publish(version))))

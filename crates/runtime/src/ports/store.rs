@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use contract::api::{Accepted, ChatDetail, ChatView, Page, RunStatus, RunView, VersionView};
 pub use contract::event::NewEvent;
-use contract::event::{BuildState, Head, Session, StopReason, ToolName, ToolStatus};
+use contract::event::{BuildState, Head, PreviewProblem, Session, StopReason, ToolName, ToolStatus};
 use contract::{CallId, ChatId, ProjectId, RunId, UserId, VersionId};
 use thiserror::Error;
 
@@ -308,6 +308,8 @@ pub enum InboxItem {
         /// Who asks.
         by: String,
     },
+    /// A browser saw an instant page fail.
+    PreviewProblem(PreviewProblem),
 }
 
 /// Who owns a project, where its preview is and what it shows.

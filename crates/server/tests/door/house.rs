@@ -15,7 +15,10 @@ use adapters::store::sqlite::{Options, Sqlite};
 use async_trait::async_trait;
 use bytes::Bytes;
 use contract::api::{Accepted, RunStatus};
-use contract::event::{ModelRef, NewEvent, Provider, RunCompleted, StopReason, TextDelta};
+use contract::event::{
+    Author, FileCompleted, FileDelta, FileStarted, ModelRef, NewEvent, PreviewKind, PreviewUrl, Provider, RunCompleted,
+    StopReason, TextDelta,
+};
 use contract::{Event, Limits, ProjectPath, RunId, UserId, VersionId};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use runtime::ports::objects::ObjectsError;
@@ -161,6 +164,7 @@ impl House {
             name: "none".into(),
             files: Vec::new(),
             packages: std::collections::BTreeMap::new(),
+            instant: runtime::Packages::default(),
             output_dir: path("dist"),
         };
         let preview = PreviewAddress { host_suffix: "localhost".into(), port };
@@ -260,6 +264,32 @@ impl Log {
         self.append(vec![done.into()], vec![row], true).await;
     }
 
+    /// Files of the model, each written and closed.
+    pub async fn files(&mut self, files: &[(&str, &str)]) {
+        let write = |(name, text): &(&str, &str)| {
+            let (path, bytes) = (path(name), text.len() as u64);
+            let sha256 = sha256(text);
+            [
+                FileStarted { path: path.clone() }.into(),
+                FileDelta { path: path.clone(), offset: 0, text: (*text).to_owned() }.into(),
+                FileCompleted { path, bytes, sha256, by: Author::Model }.into(),
+            ]
+        };
+        self.append(files.iter().flat_map(write).collect(), Vec::new(), false).await;
+    }
+
+    /// Says that the files as they are make a page.
+    pub async fn shows_instantly(&mut self) {
+        let (url, host, kind) = (String::new(), String::new(), PreviewKind::Instant);
+        let shown = PreviewUrl { url, host, kind, version: None, revision: Some("0".into()) };
+        self.append(vec![shown.into()], Vec::new(), false).await;
+    }
+
+    /// First label of the preview's host.
+    pub async fn slug(&self) -> String {
+        self.runtime.ports.store.project(self.accepted.project_id).await.unwrap().unwrap().slug
+    }
+
     /// Publishes a build with these files; gives the preview's slug.
     pub async fn publish(&mut self, files: &[(&str, &'static [u8])]) -> String {
         let ports = &self.runtime.ports;
@@ -278,8 +308,12 @@ impl Log {
         };
         self.append(vec![TextDelta { text: "published".into() }.into()], vec![RowChange::Publish(version)], false)
             .await;
-        self.runtime.ports.store.project(self.accepted.project_id).await.unwrap().unwrap().slug
+        self.slug().await
     }
+}
+
+fn sha256(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub fn path(text: &str) -> ProjectPath {

@@ -12,6 +12,8 @@ const BUILD: &[(&str, &[u8])] = &[
     ("notes.txt", b"caf\xc3\xa9"),
 ];
 const PAGE: (&str, &str) = ("Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8");
+/// What every page begins with.
+const SCRIPT: &str = "<script src=\"/@baton/page.js\"></script>";
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 
 async fn get(house: &House, host: &str, method: &str, target: &str, more: &[(&str, &str)]) -> Answer {
@@ -28,7 +30,8 @@ async fn a_published_build_is_served_as_browsers_need_it() {
     let slug = log.publish(BUILD).await;
     let host = format!("{slug}.localhost");
     let html = "text/html; charset=utf-8";
-    let index = std::str::from_utf8(BUILD[0].1).unwrap();
+    let [index, docs] = [0, 3].map(|n| format!("{SCRIPT}{}", std::str::from_utf8(BUILD[n].1).unwrap()));
+    let [index, docs] = [index.as_str(), docs.as_str()];
     // target, headers; status, type, caching, body
     type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], u16, &'a str, &'a str, Option<&'a str>);
     let script = ("Sec-Fetch-Mode", "cors");
@@ -40,8 +43,8 @@ async fn a_published_build_is_served_as_browsers_need_it() {
         ("/assets/logo-vertical.svg", &[], 200, "image/svg+xml; charset=utf-8", "no-cache", Some("<svg/>")),
         ("/notes.txt", &[], 200, "text/plain; charset=utf-8", "no-cache", Some("café")),
         ("/favicon.ico", &[], 200, "image/x-icon", "no-cache", Some("icon")),
-        ("/docs/", &[PAGE], 200, html, "no-cache", Some("<!doctype html><title>Docs</title>")),
-        ("/docs%2Findex.html", &[PAGE], 200, html, "no-cache", Some("<!doctype html><title>Docs</title>")),
+        ("/docs/", &[PAGE], 200, html, "no-cache", Some(docs)),
+        ("/docs%2Findex.html", &[PAGE], 200, html, "no-cache", Some(docs)),
         // an app that routes by itself
         ("/lists/3", &[PAGE], 200, html, "no-cache", Some(index)),
         ("/lists/3/", &[PAGE], 200, html, "no-cache", Some(index)),
@@ -87,7 +90,7 @@ async fn what_a_browser_has_is_not_sent_again_and_a_head_has_no_body() {
     let host = format!("{slug}.localhost");
     let first = get(&house, &host, "GET", "/", &[]).await;
     let etag = first.header("etag").unwrap();
-    assert_eq!(etag.len(), 66, "a SHA-256 in quotes");
+    assert_eq!(etag.len(), 66 + 17, "a SHA-256 and that of the script, in quotes");
     for known in [etag, &format!("\"other\", {etag}"), &format!("W/{etag}"), "*"] {
         let again = get(&house, &host, "GET", "/", &[("If-None-Match", known)]).await;
         assert_eq!((again.status, again.body.len(), again.header("etag")), (304, 0, Some(etag)), "{known}");
@@ -112,11 +115,108 @@ async fn a_preview_has_its_own_host_and_shows_what_was_published_last() {
     let one = get(&house, &host, "GET", "/", &[]).await;
     log.publish(&[("index.html", b"two")]).await;
     let two = get(&house, &host, "GET", "/", &[("If-None-Match", one.header("etag").unwrap())]).await;
-    assert_eq!((one.text().as_str(), two.text().as_str()), ("one", "two"));
+    assert_eq!([one.text(), two.text()], ["one", "two"].map(|page| format!("{SCRIPT}{page}")));
 
     let detail = house.ask("GET", &format!("/v1/chats/{}", log.accepted.chat_id), None).await.json();
     assert_eq!(detail["preview"]["host"], format!("{host}:{}", house.port));
     assert_eq!(detail["preview"]["url"], format!("http://{host}:{}/", house.port));
     let on_the_app = get(&house, "127.0.0.1", "GET", "/assets/index-B7x_9aQ2.js", &[]).await;
     assert_eq!(on_the_app.status, 404, "no preview on the app's host");
+}
+
+/// N7: the page is a projection of the log, every module is named by its hash, and what is half done is not shown.
+#[tokio::test]
+async fn the_files_are_shown_as_they_are_before_anything_is_built() {
+    let house = House::open().await;
+    let mut log = house.log().await;
+    let slug = log.slug().await;
+    let host = format!("{slug}.localhost");
+    assert_eq!(get(&house, &host, "GET", "/", &[PAGE]).await.status, 404, "nothing is there yet");
+    log.files(&[
+        ("index.html", "<!doctype html><title>x</title><div id=app></div><script type=module src=/src/main.ts></script>"),
+        ("src/main.ts", "import { word } from './word';\nconst where: string = 'app';\ndocument.getElementById(where)!.textContent = word;\n"),
+        ("src/word.ts", "export const word = 'here';\n"),
+        (".env", "SECRET=1"),
+        ("public/robots.txt", "all"),
+    ])
+    .await;
+    let asked = get(&house, &host, "GET", "/?instant=0", &[PAGE]).await;
+    assert_eq!(asked.status, 404, "the log does not say yet that it is one");
+    log.shows_instantly().await;
+    for target in ["/?instant=0", "/?instant", "/"] {
+        let page = get(&house, &host, "GET", target, &[PAGE]).await;
+        assert_eq!((page.status, page.header("cache-control")), (200, Some("no-store")), "{target}");
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(policy.contains("script-src 'self' 'sha256-"), "the import map is allowed by its hash: {policy}");
+        assert!(page.text().contains("/@baton/page.js") && page.text().contains("importmap"), "{}", page.text());
+    }
+    let page = get(&house, &host, "GET", "/?instant=0", &[PAGE]).await.text();
+    let module = |name: &str| {
+        let from = page.find(&format!("/src/{name}?module=")).unwrap_or_else(|| panic!("{name} in {page}"));
+        page[from..].split('"').next().unwrap().to_owned()
+    };
+    let [main, word] = ["main.ts", "word.ts"].map(module);
+    let script = Some("text/javascript; charset=utf-8");
+    for (target, code) in [(&main, "textContent"), (&word, "here")] {
+        let answer = get(&house, &host, "GET", target, &[]).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, script), "{target}");
+        assert_eq!(answer.header("cache-control"), Some(IMMUTABLE), "{target}");
+        assert!(answer.text().contains(code) && !answer.text().contains(": string"), "{}", answer.text());
+    }
+    let public = get(&house, &host, "GET", "/robots.txt", &[]).await;
+    assert_eq!((public.status, public.text().as_str()), (200, "all"));
+    for target in
+        ["/package.json", "/src/word.ts", "/src/word.ts?module=0000000000000000", "/.env?raw=0", "/@baton/x/react.js"]
+    {
+        assert_eq!(get(&house, &host, "GET", target, &[]).await.status, 404, "{target}");
+    }
+    let hidden = get(&house, &host, "GET", "/.env", &[]).await.text();
+    assert_eq!(hidden, page, "a path without an extension is the app's to route");
+    let script = get(&house, &host, "GET", "/@baton/page.js", &[]).await;
+    assert_eq!((script.status, script.header("cache-control")), (200, Some("no-cache")));
+
+    log.files(&[("src/word.ts", "export const word = ;\n")]).await;
+    assert_eq!(get(&house, &host, "GET", "/?instant=0", &[PAGE]).await.text(), page, "the last good page stays");
+    assert_eq!(get(&house, &host, "GET", &word, &[]).await.status, 200);
+
+    log.publish(&[("index.html", b"built")]).await;
+    for target in ["/?instant=0", "/"] {
+        assert_eq!(get(&house, &host, "GET", target, &[PAGE]).await.text(), format!("{SCRIPT}built"), "{target}");
+    }
+    assert_eq!(
+        get(&house, &host, "GET", &word, &[]).await.status,
+        200,
+        "a page that was loading just before still can"
+    );
+}
+
+/// N7, E20: what a browser says of an instant page goes to its run, as data and bounded.
+#[tokio::test]
+async fn an_exception_of_a_page_goes_to_the_inbox_of_its_run() {
+    let house = House::open().await;
+    let mut log = house.log().await;
+    let path = format!("/v1/runs/{}/preview-problems", log.run());
+    let report = |message: &str| {
+        let at = serde_json::json!({ "url": "http://x/a?module=1", "line": 1, "column": 2 });
+        serde_json::json!({ "revision": "r", "blank": true, "message": message, "at": at })
+    };
+    let code = async |path: &str, body: serde_json::Value| {
+        let answer = house.ask("POST", path, Some(body)).await;
+        let code =
+            if answer.status == 204 { "taken".into() } else { answer.json()["code"].as_str().unwrap().to_owned() };
+        (answer.status, code)
+    };
+    assert_eq!(code(&path, report("x is not defined")).await, (204, "taken".into()));
+    assert_eq!(code(&path, serde_json::json!({ "message": 3 })).await, (400, "bad_body".into()));
+    let other = format!("/v1/runs/{}/preview-problems", contract::RunId::from_bits(1));
+    assert_eq!(code(&other, report("x")).await, (404, "no_such_run".into()));
+    let most = house.runtime.limits.preview_reports;
+    for n in 1..most {
+        assert_eq!(code(&path, report(&format!("problem {n}"))).await.0, 204);
+    }
+    assert_eq!(code(&path, report("one more")).await, (429, "too_many_reports".into()));
+    let inbox = house.runtime.ports.store.inbox(log.run()).await.unwrap();
+    assert_eq!(inbox.len() as u64, most);
+    log.finish().await;
+    assert_eq!(code(&path, report("x")).await, (409, "run_is_over".into()));
 }

@@ -14,9 +14,9 @@ use std::time::Duration;
 use adapters::bus::LocalBus;
 use adapters::model::scripted::{ScriptedModel, Scripts};
 use bytes::Bytes;
-use contract::event::{ModelRef, Provider};
+use contract::event::{Event, ModelRef, PreviewKind, Provider};
 use contract::{Limits, ProjectId, ProjectPath, RunId, UserId};
-use runtime::{Ports, PreviewAddress, Runtime, Template, Worker};
+use runtime::{Ports, PreviewAddress, Project, Runtime, Template, Worker};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -88,6 +88,12 @@ const TEMPLATE: [(&str, &str); 4] = [
     ("src/main.tsx", "import './App'\n"),
     ("src/App.tsx", "export default () => <p>Your app will appear here</p>;\n"),
 ];
+
+/// Its packages as modules for instant pages. No page of the stage is ever opened, so their code does not matter.
+const PACKAGES: &str = r#"{"format": 1, "imports": {},
+    "packages": {"react": {"module": "r.js"}, "react/jsx-runtime": {"module": "r.js"}, "react-dom/client": {"module": "r.js"},
+        "lucide-react": {"module": "r.js"}},
+    "modules": {"r.js": "export const jsx = 1, jsxs = 1, Fragment = 1, StrictMode = 1, createRoot = 1, useEffect = 1, useLayoutEffect = 1, useRef = 1, useState = 1, Check = 1, CircleCheckBig = 1, ListTodo = 1, Moon = 1, Plus = 1, Search = 1, SearchX = 1, Sun = 1, Sunrise = 1, Trash2 = 1;"}}"#;
 
 /// How far the clock moves on between two processes: longer than a lease, so that what a dead worker held can be claimed.
 const BETWEEN_MS: u64 = 20_000;
@@ -174,6 +180,7 @@ impl Stage {
                 let user = runtime.ports.store.owner(UserId::from_bits(7), 0).await.map_err(|e| e.to_string())?;
                 let (ends, log) = tell(&runtime, user, messages, sent).await?;
                 let (files, preview) = look(&runtime, user).await?;
+                redraw(&runtime, sent).await?;
                 Ok::<_, String>(Some((Outcome { ends, files, preview }, log)))
             };
             let canceller = async {
@@ -213,6 +220,7 @@ impl Stage {
             name: "stage".into(),
             files,
             packages: BTreeMap::from([("lucide-react".to_owned(), "1.0.0".to_owned())]),
+            instant: runtime::Packages::read(PACKAGES.as_bytes()).map_err(|error| error.to_string())?,
             output_dir: path("dist")?,
         };
         let preview = PreviewAddress { host_suffix: "localhost".into(), port: 7420 };
@@ -269,6 +277,30 @@ async fn read_to_the_end(runtime: &Arc<Runtime>, run: RunId, log: &mut Vec<Strin
         }
     }
     Ok(end)
+}
+
+/// Draws every instant page again from the log up to its event: it is a projection, so it is the page that was shown (N7).
+async fn redraw(runtime: &Arc<Runtime>, sent: &[RunId]) -> Result<(), String> {
+    let mut files = Project::default();
+    for run in sent {
+        let (_, events) = runtime::replay(runtime.ports.store.as_ref(), *run).await.map_err(|e| e.to_string())?;
+        for (n, entry) in events.iter().enumerate() {
+            files.replay(runtime.ports.objects.as_ref(), &entry.event).await.map_err(|e| e.to_string())?;
+            if let Event::PreviewUrl(preview) = &entry.event
+                && preview.kind == PreviewKind::Instant
+            {
+                let drawn = runtime.page(&files).map(|page| page.revision);
+                if drawn.as_ref().ok() != preview.revision.as_ref() {
+                    return Err(format!(
+                        "event {} of {run} shows {:?}, and its files are {drawn:?}",
+                        n + 1,
+                        preview.revision
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 type Hashes = BTreeMap<String, String>;

@@ -15,7 +15,7 @@ use oxc::span::SourceType;
 use oxc::transformer::{TransformOptions, Transformer};
 use oxc::transformer_plugins::{ReplaceGlobalDefines, ReplaceGlobalDefinesConfig};
 
-use super::{Dialect, FAULTS, Fault, Script, links, observe, origin};
+use super::{Dialect, FAULTS, Fault, Script, links, observe, origin, with_room};
 use crate::problem::Code;
 
 /// Longest message of a parser that is passed on, in characters.
@@ -85,7 +85,9 @@ pub(super) fn transform(
     fill_in(&mut program, &allocator, text);
     links::link(&mut program, &allocator, &mut script);
     let printed = print(&program, position.is_some());
-    script.faults.extend(late(&printed.code, &program, early));
+    // Code may be nested more deeply than its text, so it gets room of its own.
+    let late = with_room(&printed.code, || late(&printed.code, &program, early));
+    script.faults.extend(late.unwrap_or_else(|fault| vec![fault]));
     let at = position.and_then(|(line, column)| {
         let map = printed.map.as_ref()?;
         let token = map.lookup_token_approx(&map.generate_lookup_table(), line, column)?;
@@ -132,7 +134,7 @@ fn print<'a>(program: &Program<'a>, mapped: bool) -> CodegenReturn<'a> {
     let comments = CommentOptions::disabled();
     let source_map_path = mapped.then(|| PathBuf::from("module"));
     Codegen::new()
-        .with_options(CodegenOptions { comments, source_map_path, ..CodegenOptions::default() })
+        .with_options(CodegenOptions { comments, source_map_path, indent_width: 0, ..CodegenOptions::default() })
         .build(program)
 }
 

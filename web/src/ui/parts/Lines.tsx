@@ -1,9 +1,9 @@
 // The small parts between the cards: turns, checks, versions, trouble.
 
-import { CircleAlert, CircleCheck, CircleX, FilePlus2, Info, Rocket, TriangleAlert } from "lucide-react";
+import { CircleAlert, CircleCheck, CircleX, Eye, FilePlus2, Info, Rocket, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
-import type { NoticeItem, StageItem, TurnItem, VersionItem, WroteItem } from "../../log/state";
-import { count } from "../format";
+import type { NoticeItem, ShownItem, StageItem, TurnItem, VersionItem, WroteItem } from "../../log/state";
+import { count, took } from "../format";
 
 /** Names of files that are listed. */
 const NAMES_MOST = 6;
@@ -61,6 +61,18 @@ export function VersionLine({ item, onOpen }: { item: VersionItem; onOpen(): voi
 				New version published
 			</button>
 			<span className="text-faint"> · {count(item.files, "file")}</span>
+		</Line>
+	);
+}
+
+/** When there was something to look at, long before it was built. */
+export function ShownLine({ item, onOpen }: { item: ShownItem; onOpen(): void }) {
+	return (
+		<Line icon={<Eye className="size-4 text-accent" aria-hidden />}>
+			<button type="button" className="rounded-sm text-left text-text hover:underline" onClick={onOpen}>
+				On screen after {took(item.afterMs)}
+			</button>
+			<span className="text-faint"> · straight from the files</span>
 		</Line>
 	);
 }

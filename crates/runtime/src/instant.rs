@@ -1,0 +1,222 @@
+//! Instant previews (N7): what a project's files show as they are, without a build.
+//!
+//! A page is a projection of the log: the project as of the last `preview_url` of kind `instant` among the runs that are not
+//! published yet. The worker that appends that event and the server that answers a browser draw it from the same files with the
+//! same pure crate, so they need not be one process.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use contract::api::{PreviewReport, ScriptPlace};
+use contract::event::{Author, Event, Place, PreviewKind, PreviewProblem};
+use contract::{Limits, ProjectId, ProjectPath, RunId, UserId, VersionId};
+use source::{Leaf, Page, Problem, Reader, ReaderLimits, Served, Settings, Tree};
+
+use crate::ports::bus::Wake;
+use crate::ports::store::{InboxItem, ProjectRow};
+use crate::project::sha256;
+use crate::replay::{PAGE, decode};
+use crate::{Project, Runtime, RuntimeError, Template};
+
+impl Tree for Project {
+    fn file(&self, path: &str) -> Option<Leaf<'_>> {
+        let file = self.file(&ProjectPath::parse(path).ok()?)?;
+        Some(Leaf { sha256: &file.sha256, content: &file.content })
+    }
+}
+
+/// A page and the files that it is made of.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The page.
+    pub page: Page,
+    files: Project,
+}
+
+/// A project that is followed through the logs of its unpublished runs.
+#[derive(Debug, Clone)]
+struct Draft {
+    /// The published version that it stands on.
+    version: Option<VersionId>,
+    /// The runs since, each with the last event that was taken in.
+    runs: Vec<(RunId, u64)>,
+    /// The files after these.
+    now: Project,
+    /// The latest page.
+    shown: Option<Arc<Shown>>,
+    /// Whether nothing newer is published. A page that was loaded just before a build came may still ask for its modules.
+    current: bool,
+}
+
+/// What instant previews keep in memory. All of it can be drawn again.
+pub(crate) struct Instant {
+    reader: Reader,
+    drafts: Mutex<VecDeque<(ProjectId, Arc<Draft>)>>,
+    most: usize,
+}
+
+impl Instant {
+    /// Nothing is kept yet.
+    pub(crate) fn new(limits: &Limits, template: &Template) -> Self {
+        let size = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
+        let limits_of_reader = ReaderLimits {
+            module_bytes: size(limits.instant_module_bytes),
+            modules: size(limits.instant_modules),
+            cache_bytes: size(limits.instant_cache_bytes),
+        };
+        let mut scaffold = Project::default();
+        for (path, content) in &template.files {
+            scaffold.put(path.clone(), content.clone(), sha256(content), Author::Template);
+        }
+        let reader = Reader::new(limits_of_reader, Settings::of(&scaffold));
+        Self { reader, drafts: Mutex::default(), most: size(limits.instant_drafts) }
+    }
+
+    /// What a build of the files would surely trip over.
+    pub(crate) fn check(&self, files: &Project) -> Vec<Problem> {
+        self.reader.check(files)
+    }
+
+    fn drafts(&self) -> MutexGuard<'_, VecDeque<(ProjectId, Arc<Draft>)>> {
+        // The list is whole between its calls, so a panic elsewhere leaves it usable.
+        self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kept(&self, project: ProjectId) -> Option<Arc<Draft>> {
+        self.drafts().iter().find(|(id, _)| *id == project).map(|(_, draft)| draft.clone())
+    }
+
+    fn keep(&self, project: ProjectId, draft: Arc<Draft>) {
+        let mut drafts = self.drafts();
+        drafts.retain(|(id, _)| *id != project);
+        drafts.push_front((project, draft));
+        drafts.truncate(self.most);
+    }
+}
+
+/// A problem as the log tells it.
+pub(crate) fn told(problem: &Problem) -> PreviewProblem {
+    let place = problem.place.as_ref().map(|at| Place { path: at.path.clone(), line: at.line, column: at.column });
+    PreviewProblem { code: problem.code.as_str().into(), message: problem.message.clone(), place, revision: None }
+}
+
+/// What becomes of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reported {
+    /// The run's owner will take it in.
+    Taken,
+    /// The user has no such run.
+    NoSuchRun,
+    /// The run has ended: nothing is appended to it any more.
+    Ended,
+    /// The run has as many as it takes in.
+    TooMany,
+}
+
+impl Runtime {
+    /// The page that a project's files are, or everything that keeps them from being one.
+    ///
+    /// # Errors
+    /// All problems of what the page imports.
+    pub fn page(&self, files: &Project) -> Result<Page, Vec<Problem>> {
+        self.instant.reader.page(files, &self.template.instant)
+    }
+
+    /// The instant page of the preview with this slug; none if what is published is as new.
+    pub async fn instant_page(&self, slug: &str) -> Result<Option<Arc<Shown>>, RuntimeError> {
+        let Some(row) = self.ports.store.project_by_slug(slug).await? else { return Ok(None) };
+        let draft = self.follow(&row).await?;
+        Ok(draft.shown.clone().filter(|_| draft.current))
+    }
+
+    /// A file that an instant page of the preview with this slug asks for, by the path and the query of its address.
+    pub async fn instant_file(&self, slug: &str, path: &str, query: &str) -> Result<Option<Served>, RuntimeError> {
+        let Some(row) = self.ports.store.project_by_slug(slug).await? else { return Ok(None) };
+        let serve = |draft: &Draft| {
+            let shown = draft.shown.as_ref().and_then(|shown| self.instant.reader.serve(&shown.files, path, query));
+            shown.or_else(|| self.instant.reader.serve(&draft.now, path, query))
+        };
+        if let Some(found) = self.instant.kept(row.id).and_then(|draft| serve(&draft)) {
+            return Ok(Some(found));
+        }
+        Ok(serve(&*self.follow(&row).await?))
+    }
+
+    /// The project as its logs have it by now. Two who follow at once do the same work twice and get the same.
+    async fn follow(&self, row: &ProjectRow) -> Result<Arc<Draft>, RuntimeError> {
+        let (store, objects) = (self.ports.store.as_ref(), self.ports.objects.as_ref());
+        let version = row.current.as_ref().map(|version| version.id);
+        let runs = store.unpublished_runs(row.id).await?;
+        let former = self.instant.kept(row.id);
+        let goes_on = |draft: &Draft| {
+            draft.version == version
+                && draft.runs.len() <= runs.len()
+                && draft.runs.iter().zip(&runs).all(|(a, b)| a.0 == *b)
+        };
+        let mut draft = match &former {
+            Some(draft) if goes_on(draft) => Draft::clone(draft),
+            Some(_) | None => {
+                let now = match &row.current {
+                    Some(current) => Project::of_version(objects, &current.files).await?,
+                    None => Project::default(),
+                };
+                let shown = former.as_ref().and_then(|draft| draft.shown.clone());
+                Draft { version, runs: vec![], now, shown, current: false }
+            }
+        };
+        let known = draft.runs.len();
+        draft.runs.extend(runs[known..].iter().map(|run| (*run, 0)));
+        let mut page = None;
+        for (run, seq) in &mut draft.runs {
+            loop {
+                let stored = store.read_after(*run, *seq, PAGE).await?;
+                let Some(last) = stored.last() else { break };
+                *seq = last.head.seq;
+                for stored in stored {
+                    let event = decode(*run, stored)?.event;
+                    draft.now.replay(objects, &event).await?;
+                    if matches!(&event, Event::PreviewUrl(preview) if preview.kind == PreviewKind::Instant) {
+                        page = Some(draft.now.clone());
+                    }
+                }
+            }
+        }
+        if let Some(files) = page {
+            // It was one when it was shown; a newer Baton may see it otherwise, and then the build is what there is.
+            draft.shown = self.page(&files).ok().map(|page| Arc::new(Shown { page, files }));
+            draft.current = draft.shown.is_some();
+        }
+        let draft = Arc::new(draft);
+        self.instant.keep(row.id, draft.clone());
+        Ok(draft)
+    }
+
+    /// Takes in what a browser says of an instant page. What it says is data: it becomes an event when the run's owner has read it.
+    pub async fn report(&self, user: UserId, run: RunId, report: PreviewReport) -> Result<Reported, RuntimeError> {
+        let store = self.ports.store.as_ref();
+        let Some(view) = store.run(user, run).await? else { return Ok(Reported::NoSuchRun) };
+        if view.status.is_terminal() {
+            return Ok(Reported::Ended);
+        }
+        if store.inbox(run).await?.len() as u64 >= self.limits.preview_reports {
+            return Ok(Reported::TooMany);
+        }
+        let most = usize::try_from(self.limits.preview_report_bytes).unwrap_or(usize::MAX);
+        let message = report.message[..report.message.floor_char_boundary(most)].to_owned();
+        let code = if report.blank { engine::state::BLANK_PAGE } else { "exception" };
+        let place = report.at.and_then(|at| self.origin(view.project_id, &at));
+        let problem = PreviewProblem { code: code.into(), message, place, revision: Some(report.revision) };
+        store.put_inbox(run, InboxItem::PreviewProblem(problem), self.ports.world.now_ms()).await?;
+        self.ports.bus.send(Wake::Inbox(run));
+        Ok(Reported::Taken)
+    }
+
+    /// Where in a project's file a place of a transformed module is, as far as the page is still known.
+    fn origin(&self, project: ProjectId, at: &ScriptPlace) -> Option<Place> {
+        let shown = self.instant.kept(project)?.shown.clone()?;
+        let (_, address) = at.url.split_once("://")?;
+        let (path, hash) = address[address.find('/')?..].split_once("?module=")?;
+        let place = self.instant.reader.origin(&shown.files, path, hash, at.line, at.column)?;
+        Some(Place { path: place.path, line: place.line, column: place.column })
+    }
+}

@@ -1,0 +1,102 @@
+// Runs in every preview before the app does: tells the page that embeds it when something is on the screen and what went wrong,
+// and gives the app a storage where the browser refuses one to embedded pages. It has no powers that the app has not.
+(() => {
+  const MOST = { problems: 20, message: 4000, blankAfterMs: 5000 };
+  const revision = document.currentScript?.dataset.revision;
+  let problems = 0;
+  let painted = false;
+
+  const tell = (type, more) => {
+    if (parent !== window) parent.postMessage({ baton: "preview", type, revision, ...more }, "*");
+  };
+
+  const frames = (count, then) => (count === 0 ? then() : requestAnimationFrame(() => frames(count - 1, then)));
+
+  /** Whether a person sees nothing: no words, no pictures, nothing to use. */
+  const isBlank = () => {
+    const body = document.body;
+    if (!body) return true;
+    if (body.innerText.trim() !== "") return false;
+    return ![...body.querySelectorAll("img, svg, canvas, video, iframe, input, button, textarea, select")].some(
+      (element) => element.getClientRects().length > 0,
+    );
+  };
+
+  const problem = (message, at) => {
+    problems += 1;
+    if (problems > MOST.problems) return;
+    // What an exception does to the screen is seen only after React, or whatever draws, has given up.
+    setTimeout(() => tell("problem", { blank: isBlank(), message: String(message).slice(0, MOST.message), at }), 60);
+  };
+
+  /** The first place of a stack that has an address. */
+  const placeIn = (stack) => {
+    const found = /(https?:\/\/[^\s()]+?):(\d+):(\d+)/.exec(String(stack ?? ""));
+    return found ? { url: found[1], line: Number(found[2]), column: Number(found[3]) } : undefined;
+  };
+
+  addEventListener(
+    "error",
+    (event) => {
+      if (event.target instanceof HTMLElement) {
+        const address = event.target.src ?? event.target.href;
+        if (event.target.tagName === "SCRIPT") problem(`${address} could not be loaded`);
+        return;
+      }
+      const at = event.filename ? { url: event.filename, line: event.lineno || 1, column: event.colno || 1 } : undefined;
+      problem(event.error?.message ? `${event.error.name}: ${event.error.message}` : event.message, at ?? placeIn(event.error?.stack));
+    },
+    true,
+  );
+  addEventListener("unhandledrejection", ({ reason }) => {
+    problem(reason?.message ? `${reason.name}: ${reason.message}` : `Unhandled rejection: ${reason}`, placeIn(reason?.stack));
+  });
+  addEventListener("securitypolicyviolation", (event) => {
+    problem(`A preview may only use its own files: ${event.effectiveDirective} of ${event.blockedURI} was refused`, placeIn(event.sourceFile));
+  });
+
+  const watch = new MutationObserver(() => look());
+  const look = () => {
+    if (painted || isBlank()) return;
+    painted = true;
+    watch.disconnect();
+    frames(2, () => tell("painted"));
+  };
+  watch.observe(document, { childList: true, subtree: true, characterData: true });
+  addEventListener("load", () => {
+    look();
+    setTimeout(() => {
+      look();
+      if (!painted && problems === 0) tell("problem", { blank: true, message: "The page stays empty." });
+    }, MOST.blankAfterMs);
+  });
+
+  // The revision is Baton's business; the app sees the address that it will have.
+  if (revision) {
+    const rest = new URLSearchParams(location.search);
+    rest.delete("instant");
+    history.replaceState(history.state, "", `${location.pathname}${rest.size > 0 ? `?${rest}` : ""}${location.hash}`);
+  }
+
+  /** What Storage does, for as long as the page lives. */
+  const storage = () => {
+    const kept = new Map();
+    return {
+      get length() {
+        return kept.size;
+      },
+      key: (n) => [...kept.keys()][n] ?? null,
+      getItem: (name) => kept.get(String(name)) ?? null,
+      setItem: (name, value) => void kept.set(String(name), String(value)),
+      removeItem: (name) => void kept.delete(String(name)),
+      clear: () => kept.clear(),
+    };
+  };
+  for (const name of ["localStorage", "sessionStorage"]) {
+    try {
+      void window[name].length;
+    } catch {
+      Object.defineProperty(window, name, { value: storage(), configurable: true });
+    }
+  }
+})();
