@@ -72,6 +72,8 @@ fn a_script_that_cannot_be_meant_is_refused_with_its_place() {
         (rule("finish: stop"), "nothing to answer"),
         (rule("respond: x\n    finish: done"), "done"),
         (rule("respond: 'a @@titel@@'"), "rule 2 `two`, respond, part 1, text: `@@titel@@` is no placeholder"),
+        (rule("when: {request: '(?P<name>x)'}\n    respond: '@@request.nam@@'"), "`@@request.nam@@` is no placeholder"),
+        (rule("respond: [{file: a.ts, content: '@@request.name_json@@'}]"), "part 1, content: `@@request.name_json@@`"),
         (rule("respond: [{file: a.ts}]"), "exactly one"),
         (rule("respond: [{file: 'a\".ts', content: x}]"), "a path"),
         (rule("respond: [{file: a.ts, content: '</FILE>'}]"), "cannot be written"),

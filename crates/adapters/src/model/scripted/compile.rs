@@ -13,9 +13,9 @@ use thiserror::Error;
 use super::converse::Heard;
 use super::expect::Expectation;
 use super::format::{Fault, Finish, Pace, Rule, ScriptText, When};
-use super::respond::PartText;
+use super::respond::{PartText, Respond};
 use super::vendor::VendorError;
-use super::words::Template;
+use super::words::{Template, Words};
 
 /// Bytes of one script.
 pub const SCRIPT_BYTES: usize = 4 * 1024 * 1024;
@@ -197,7 +197,9 @@ fn compile(script: ScriptText) -> Result<Script, Wrong> {
 
 impl Play {
     fn compile(rule: Rule, default: Pace) -> Result<Self, Wrong> {
-        let parts = parts(&rule)?;
+        let when = Conditions::compile(rule.when).map_err(|wrong| wrong.within("when"))?;
+        let groups: Vec<&str> = when.request.iter().flat_map(Regex::capture_names).flatten().collect();
+        let parts = parts(&rule.reasoning, &rule.respond, &groups)?;
         let trouble = rule.fault.map(Trouble::compile).transpose().map_err(|wrong| wrong.within("fault"))?;
         if parts.is_empty() && !matches!(trouble, Some(Trouble::Status { .. })) {
             return Err(Wrong::new("respond", "nothing to answer: give `respond`, or a fault with a `status`"));
@@ -223,7 +225,7 @@ impl Play {
         };
         Ok(Self {
             name: rule.name,
-            when: Conditions::compile(rule.when).map_err(|wrong| wrong.within("when"))?,
+            when,
             answered: AtomicU32::new(0),
             expect: Expectation::compile(rule.expect).map_err(|wrong| wrong.within("expect"))?,
             parts,
@@ -239,6 +241,11 @@ impl Play {
             },
             trouble,
         })
+    }
+
+    /// The person's words, with what the rule's pattern captured of them.
+    pub(super) fn words(&self, heard: &Heard<'_>) -> Words {
+        Words::of(heard.request, self.when.request.as_ref())
     }
 
     /// Whether the rule answers this conversation. With `times`, saying so counts.
@@ -259,26 +266,26 @@ fn delay(field: &str, ms: Option<u64>) -> Result<Duration, Wrong> {
     }
 }
 
-fn parts(rule: &Rule) -> Result<Vec<Part>, Wrong> {
+fn parts(reasoning: &str, respond: &Respond, groups: &[&str]) -> Result<Vec<Part>, Wrong> {
     let mut parts = Vec::new();
-    if !rule.reasoning.is_empty() {
-        parts.push(Part::Reasoning(template("reasoning", &rule.reasoning)?));
+    if !reasoning.is_empty() {
+        parts.push(Part::Reasoning(template("reasoning", reasoning, groups)?));
     }
-    for (index, part) in rule.respond.parts.iter().enumerate() {
+    for (index, part) in respond.parts.iter().enumerate() {
         let place = format!("respond, part {}", index + 1);
-        parts.push(Part::compile(part).map_err(|wrong| wrong.within(&place))?);
+        parts.push(Part::compile(part, groups).map_err(|wrong| wrong.within(&place))?);
     }
     Ok(parts)
 }
 
 impl Part {
-    fn compile(part: &PartText) -> Result<Self, Wrong> {
+    fn compile(part: &PartText, groups: &[&str]) -> Result<Self, Wrong> {
         match part {
             PartText { text: Some(text), reasoning: None, file: None, content: None, pause_ms: None } => {
-                Ok(Self::Text(template("text", text)?))
+                Ok(Self::Text(template("text", text, groups)?))
             }
             PartText { text: None, reasoning: Some(text), file: None, content: None, pause_ms: None } => {
-                Ok(Self::Reasoning(template("reasoning", text)?))
+                Ok(Self::Reasoning(template("reasoning", text, groups)?))
             }
             PartText { text: None, reasoning: None, file: Some(path), content: Some(content), pause_ms: None } => {
                 if path.is_empty() || path.contains(['"', '\\', '\n', '<', '>']) {
@@ -290,7 +297,7 @@ impl Part {
                         "a file that contains `</file` cannot be written by a `file` part",
                     ));
                 }
-                Ok(Self::Text(template("content", &format!("<file path=\"{path}\">\n{content}\n</file>\n"))?))
+                Ok(Self::Text(template("content", &format!("<file path=\"{path}\">\n{content}\n</file>\n"), groups)?))
             }
             PartText { text: None, reasoning: None, file: None, content: None, pause_ms: Some(ms) } => {
                 Ok(Self::Pause(delay("pause_ms", Some(*ms))?))
@@ -300,11 +307,14 @@ impl Part {
     }
 }
 
-fn template(field: &str, text: &str) -> Result<Template, Wrong> {
-    Template::parse(text).map_err(|name| {
+fn template(field: &str, text: &str, groups: &[&str]) -> Result<Template, Wrong> {
+    Template::parse(text, groups).map_err(|name| {
+        let others = "request.NAME and request.NAME_json for a named group of the rule's `request` pattern";
         Wrong::new(
             field,
-            format!("`@@{name}@@` is no placeholder: there are title, title_json, words, words_json and slug"),
+            format!(
+                "`@@{name}@@` is no placeholder: there are title, title_json, words, words_json, slug, and {others}"
+            ),
         )
     })
 }

@@ -10,8 +10,12 @@ use super::scripts::Scripts;
 pub const DEMO_MODEL: &str = "demo";
 
 /// In the order in which they are tried: the starter answers whatever the others do not.
-const SOURCES: [(&str, &str); 3] = [
+const SOURCES: [(&str, &str); 7] = [
+    ("demo/landing.yaml", include_str!("../../../../../demo/landing.yaml")),
+    ("demo/snake.yaml", include_str!("../../../../../demo/snake.yaml")),
     ("demo/kanban.yaml", include_str!("../../../../../demo/kanban.yaml")),
+    ("demo/expenses.yaml", include_str!("../../../../../demo/expenses.yaml")),
+    ("demo/notes.yaml", include_str!("../../../../../demo/notes.yaml")),
     ("demo/todo.yaml", include_str!("../../../../../demo/todo.yaml")),
     ("demo/starter.yaml", include_str!("../../../../../demo/starter.yaml")),
 ];
@@ -53,17 +57,24 @@ mod tests {
 
     #[test]
     fn every_sentence_gets_an_answer_from_the_script_that_it_is_about() {
-        let names: Vec<String> = demo_scripts().unwrap().names().map(str::to_owned).collect();
         let table = [
-            ("Build me a to-do list", 1),
-            ("a todo app please", 1),
-            ("make a kanban board for my to-dos", 0),
-            ("a weather dashboard for sailors", 2),
-            ("</script>\u{0}@@", 2),
+            ("a landing page for a to-do app", "landing page"),
+            ("a website for my bakery", "landing page"),
+            ("a website to track my expenses", "expense tracker"),
+            ("Build me a snake game", "snake"),
+            ("a to-do list for the care of my snake", "to-do list"),
+            ("Build me a to-do list", "to-do list"),
+            ("a todo app please", "to-do list"),
+            ("make a kanban board for my to-dos", "kanban board"),
+            ("An expense tracker with a chart", "expense tracker"),
+            ("Markdown notes with checklists", "Markdown notes"),
+            ("an app for my notes", "Markdown notes"),
+            ("a weather dashboard for sailors", "starter"),
+            ("</script>\u{0}@@", "starter"),
         ];
         for (request, script) in table {
             let (name, outcome) = first_turn(request);
-            assert_eq!(name, names[script], "{request}");
+            assert_eq!(name, script, "{request}");
             assert!(matches!(outcome, Outcome::Steps(steps) if steps.len() > 10), "{request}");
         }
     }

@@ -45,9 +45,12 @@
 //! - `@@title@@`: a title, such as `Weather dashboard for sailors` for "please build me a weather dashboard for sailors!";
 //! - `@@title_json@@`: the same as a JSON string, quotes included: an expression in JavaScript;
 //! - `@@words@@`: the first words of the request as they stand; `@@words_json@@`: the same as a JSON array of strings;
-//! - `@@slug@@`: the title in `a-z0-9-`.
+//! - `@@slug@@`: the title in `a-z0-9-`;
+//! - `@@request.NAME@@`: what the group `(?P<NAME>…)` of the rule's own `request` pattern captured, as it was typed, at most a
+//!   title long; empty when the group took no part or held no letter or digit, so a pattern asks for one;
+//!   `@@request.NAME_json@@`: the same as a JSON string.
 //!
-//! An unknown placeholder is refused when the script is read.
+//! An unknown placeholder, or a group that the pattern has not, is refused when the script is read.
 
 use serde::Deserialize;
 

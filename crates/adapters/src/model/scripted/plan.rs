@@ -8,7 +8,6 @@ use runtime::ports::model::ModelFinish;
 use super::compile::{Break, Part, Play, Reported, Trouble};
 use super::converse::Heard;
 use super::expect::Asked;
-use super::words::Words;
 
 /// Characters of one token, where tokens are estimated.
 const TOKEN_CHARS: u64 = 4;
@@ -58,7 +57,7 @@ impl Plan {
 }
 
 fn steps(play: &Play, asked: &Asked, heard: &Heard<'_>, trouble: Option<(usize, &Break)>) -> Vec<Step> {
-    let words = Words::of(heard.request);
+    let words = play.words(heard);
     let mut steps = Vec::new();
     let mut text_room = trouble.map_or(usize::MAX, |(bytes, _)| bytes);
     let (mut text_chars, mut reasoning_chars) = (0, 0);

@@ -3,7 +3,11 @@
 //! What goes into an answer is written into source files, strings, tags and pages of languages that this file does not know. So
 //! nothing is escaped; instead nothing that would need it is let through: letters, digits and single blanks are left, and few.
 
-/// Characters of a title.
+use std::collections::BTreeMap;
+
+use regex::Regex;
+
+/// Characters of a title, and of what a group of the request's pattern captured.
 pub const TITLE_CHARS: usize = 40;
 /// Words of `@@words@@`.
 pub const WORDS: usize = 12;
@@ -12,6 +16,8 @@ pub const WORD_CHARS: usize = 24;
 
 /// What a title is when the request holds no word of its own.
 const UNTITLED: &str = "My app";
+/// How a placeholder begins that stands for a named group of the request's pattern.
+const GROUP_PREFIX: &str = "request.";
 
 /// How a request politely begins; a title begins after it.
 const PREAMBLE: &[&str] = &[
@@ -25,20 +31,23 @@ const PREAMBLE: &[&str] = &[
 pub(super) struct Words {
     title: String,
     words: Vec<String>,
+    /// What the named groups of the rule's `request` pattern captured.
+    captured: BTreeMap<String, String>,
 }
 
 impl Words {
-    /// Takes the words out of whatever a person typed.
-    pub(super) fn of(request: &str) -> Self {
+    /// Takes the words out of whatever a person typed. `pattern` is the rule's for requests.
+    pub(super) fn of(request: &str, pattern: Option<&Regex>) -> Self {
         let mut clean = request.split_whitespace().map(clean_words).filter(|words| !words.is_empty());
         let words = clean.clone().flatten().take(WORDS).collect();
         // Skipped by the word as it was typed: the `to` of `to-do` is no preamble.
         let first = clean.find(|words| words.len() > 1 || !words.iter().all(|word| is_preamble(word)));
         let title = first.into_iter().chain(clean).flatten();
-        Self { title: title_of(title), words }
+        Self { title: title_of(title), words, captured: pattern.map_or_else(BTreeMap::new, |p| captured(p, request)) }
     }
 
-    fn fill(&self, placeholder: Placeholder) -> String {
+    fn fill(&self, placeholder: &Placeholder) -> String {
+        let group = |name: &str| self.captured.get(name).cloned().unwrap_or_default();
         match placeholder {
             Placeholder::Title => self.title.clone(),
             Placeholder::TitleJson => quoted(&self.title),
@@ -48,8 +57,18 @@ impl Words {
                 format!("[{}]", words.join(", "))
             }
             Placeholder::Slug => slug_of(&self.title),
+            Placeholder::Group(name) => group(name),
+            Placeholder::GroupJson(name) => quoted(&group(name)),
         }
     }
+}
+
+/// What each named group captured, cleaned and shortened. A group that took no part has no entry.
+fn captured(pattern: &Regex, request: &str) -> BTreeMap<String, String> {
+    let Some(captures) = pattern.captures(request) else { return BTreeMap::new() };
+    let clean = |text: &str| fitting(text.split_whitespace().flat_map(clean_words));
+    let groups = pattern.capture_names().flatten();
+    groups.filter_map(|name| Some((name.to_owned(), clean(captures.name(name)?.as_str())))).collect()
 }
 
 /// The words within one stretch without blanks. An apostrophe joins, everything else that is no letter or digit parts.
@@ -63,19 +82,25 @@ fn is_preamble(word: &str) -> bool {
     PREAMBLE.contains(&word.to_lowercase().as_str())
 }
 
-fn title_of(words: impl Iterator<Item = String>) -> String {
-    let mut title = String::new();
+/// As many words as fit into a title.
+fn fitting(words: impl Iterator<Item = String>) -> String {
+    let mut text = String::new();
     let mut chars = 0;
     for word in words {
-        chars += word.chars().count() + usize::from(!title.is_empty());
+        chars += word.chars().count() + usize::from(!text.is_empty());
         if chars > TITLE_CHARS {
             break;
         }
-        if !title.is_empty() {
-            title.push(' ');
+        if !text.is_empty() {
+            text.push(' ');
         }
-        title.push_str(&word);
+        text.push_str(&word);
     }
+    text
+}
+
+fn title_of(words: impl Iterator<Item = String>) -> String {
+    let title = fitting(words);
     let mut rest = title.chars();
     match rest.next() {
         Some(first) => first.to_uppercase().filter(|char| char.is_alphanumeric()).chain(rest).collect(),
@@ -95,17 +120,24 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Placeholder {
     Title,
     TitleJson,
     Words,
     WordsJson,
     Slug,
+    Group(String),
+    GroupJson(String),
 }
 
 impl Placeholder {
-    fn named(name: &str) -> Option<Self> {
+    fn named(name: &str, groups: &[&str]) -> Option<Self> {
+        if let Some(group) = name.strip_prefix(GROUP_PREFIX) {
+            let known = |group: &str| groups.contains(&group).then(|| group.to_owned());
+            let as_json = || group.strip_suffix("_json").and_then(known).map(Self::GroupJson);
+            return known(group).map(Self::Group).or_else(as_json);
+        }
         Some(match name {
             "title" => Self::Title,
             "title_json" => Self::TitleJson,
@@ -127,17 +159,17 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// Finds the placeholders; the error names one that is none.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    /// Finds the placeholders; the error names one that is none. `groups` are those of the rule's pattern for requests.
+    pub(super) fn parse(text: &str, groups: &[&str]) -> Result<Self, String> {
         let mut template = Self::default();
         let mut rest = text;
         while let Some(at) = rest.find("@@") {
             let after = &rest[at + 2..];
-            let name_bytes = after.bytes().take_while(|byte| byte.is_ascii_lowercase() || *byte == b'_').count();
-            let (name, tail) = after.split_at(name_bytes);
+            let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+            let (name, tail) = after.split_at(after.bytes().take_while(in_name).count());
             match tail.strip_prefix("@@") {
-                Some(tail) if !name.is_empty() => {
-                    let placeholder = Placeholder::named(name).ok_or_else(|| name.to_owned())?;
+                Some(tail) if name.starts_with(|first: char| first.is_ascii_lowercase()) => {
+                    let placeholder = Placeholder::named(name, groups).ok_or_else(|| name.to_owned())?;
                     template.rest.push_str(&rest[..at]);
                     template.filled.push((std::mem::take(&mut template.rest), placeholder));
                     rest = tail;
@@ -157,7 +189,7 @@ impl Template {
         let mut text = String::with_capacity(self.rest.len());
         for (literal, placeholder) in &self.filled {
             text.push_str(literal);
-            text.push_str(&words.fill(*placeholder));
+            text.push_str(&words.fill(placeholder));
         }
         text.push_str(&self.rest);
         text
@@ -171,7 +203,13 @@ mod tests {
     use super::*;
 
     fn fill(template: &str, request: &str) -> String {
-        Template::parse(template).unwrap().fill(&Words::of(request))
+        Template::parse(template, &[]).unwrap().fill(&Words::of(request, None))
+    }
+
+    fn fill_captured(template: &str, pattern: &str, request: &str) -> String {
+        let pattern = Regex::new(pattern).unwrap();
+        let groups: Vec<&str> = pattern.capture_names().flatten().collect();
+        Template::parse(template, &groups).unwrap().fill(&Words::of(request, Some(&pattern)))
     }
 
     #[test]
@@ -206,7 +244,35 @@ mod tests {
             assert_eq!(fill(text, "x"), text);
         }
         assert_eq!(fill("@@@@title@@@@", "x"), "@@X@@");
-        assert_eq!(Template::parse("@@titel@@"), Err("titel".to_owned()));
+        for unknown in ["titel", "request.name", "request.", "request.Name", "request"] {
+            assert_eq!(Template::parse(&format!("@@{unknown}@@"), &["other"]), Err(unknown.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_group_gives_what_it_captured_and_is_empty_when_it_took_no_part() {
+        let pattern = r"(?i)rename it(?: to (?P<name>[^.!?\n]+))?";
+        let table = [
+            ("rename it to Groceries!", "Groceries"),
+            ("Rename it to  Anna’s \"weekly\"\tshop. Thanks", "Annas weekly shop"),
+            ("rename it to `${x}` </file>", "x file"),
+            ("rename it to @@title@@", "title"),
+            (
+                "rename it to one two three four five six seven eight nine ten",
+                "one two three four five six seven eight",
+            ),
+            ("rename it", ""),
+            ("something else", ""),
+        ];
+        for (request, name) in table {
+            let want = format!("<{name}> {}", serde_json::to_string(name).unwrap());
+            assert_eq!(
+                fill_captured("<@@request.name@@> @@request.name_json@@", pattern, request),
+                want,
+                "{request:?}"
+            );
+        }
+        assert_eq!(fill_captured("@@request.a_json@@", "(?P<a_json>x)(?P<a>y)", "xy"), "x");
     }
 
     proptest! {
@@ -224,6 +290,10 @@ mod tests {
             prop_assert_eq!(json, title);
             let json: Vec<String> = serde_json::from_str(&fill("@@words_json@@", &request)).unwrap();
             prop_assert_eq!(json.join(" "), words);
+            let group = fill_captured("@@request.all@@", "(?s)(?P<all>.*)", &request);
+            prop_assert!(harmless(&group) && group.chars().count() <= TITLE_CHARS, "{group:?}");
+            let json: String = serde_json::from_str(&fill_captured("@@request.all_json@@", "(?s)(?P<all>.*)", &request)).unwrap();
+            prop_assert_eq!(json, group);
         }
     }
 }
