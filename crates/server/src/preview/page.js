@@ -14,6 +14,8 @@
 
   /** Whether a person sees nothing: no words, no pictures, nothing to use. */
   const isBlank = () => {
+    // A frame that is not laid out shows nothing of any page.
+    if (innerWidth === 0) return false;
     const body = document.body;
     if (!body) return true;
     if (body.innerText.trim() !== "") return false;
@@ -52,12 +54,13 @@
     problem(reason?.message ? `${reason.name}: ${reason.message}` : `Unhandled rejection: ${reason}`, placeIn(reason?.stack));
   });
   addEventListener("securitypolicyviolation", (event) => {
-    problem(`A preview may only use its own files: ${event.effectiveDirective} of ${event.blockedURI} was refused`, placeIn(event.sourceFile));
+    const at = event.sourceFile ? { url: event.sourceFile, line: event.lineNumber || 1, column: event.columnNumber || 1 } : undefined;
+    problem(`A preview may only use its own files: ${event.effectiveDirective} of ${event.blockedURI} was refused`, at);
   });
 
   const watch = new MutationObserver(() => look());
   const look = () => {
-    if (painted || isBlank()) return;
+    if (painted || innerWidth === 0 || isBlank()) return;
     painted = true;
     watch.disconnect();
     frames(2, () => tell("painted"));
