@@ -20,20 +20,19 @@ const PHONE = { width: 390, height: 844 };
 const FRAME_MS = 100;
 /** How long the last frame stays, in milliseconds. */
 const LAST_MS = 3_000;
-const SENTENCE = "Build a kanban board with drag and drop";
+const SENTENCE = "A landing page for a small bakery";
 
 const frames = await mkdtemp(join(tmpdir(), "baton-record-"));
 const [baton, browser] = await Promise.all([Baton.start(), openBrowser()]);
 try {
 	const page = await open(DESKTOP, baton.link);
-	await still(page, "home");
 	const filmed = film(page);
 	await page.waitForTimeout(700);
 	await page.getByRole("textbox", { name: "Message" }).pressSequentially(SENTENCE, { delay: 28 });
 	await page.waitForTimeout(300);
 	await page.keyboard.press("Enter");
 	await page.locator('[data-testid="preview-kind"][data-kind="instant"]').waitFor({ timeout: 60_000 });
-	await page.waitForTimeout(1_500);
+	await page.waitForTimeout(600);
 	await still(page, "instant");
 	await page.locator('article [data-testid="run-status"][data-status="completed"]').waitFor({ timeout: 120_000 });
 	await page.waitForTimeout(1_200);

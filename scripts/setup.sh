@@ -63,7 +63,7 @@ need_linux() {
   [ "$(uname -s)" = Linux ] || stop "Baton runs on Linux: its sandbox is made of Linux namespaces." "On other systems, use a Linux virtual machine."
 }
 
-# Makes sure of tools: need rust|node|chromium… Whatever the system lacks for them is installed in one go, so that root is needed once.
+# Makes sure of tools: need rust|node|pgrep|chromium… Whatever the system lacks for them is installed in one go, so that root is needed once.
 need() {
   local tool packages=()
   for tool; do
@@ -73,6 +73,7 @@ need() {
         have_cargo || have curl || packages+=(curl ca-certificates)
         ;;
       node) have npm || packages+=(nodejs npm) ;;
+      pgrep) have pgrep || packages+=(procps) ;;
       chromium) [ -x "$chromium" ] || packages+=(chromium) ;;
     esac
   done
