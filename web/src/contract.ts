@@ -2034,7 +2034,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The run will take it in. */
+            /** @description The run will read it. */
             204: {
                 headers: {
                     [name: string]: unknown;

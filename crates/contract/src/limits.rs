@@ -83,11 +83,12 @@ limits! {
     build_log_tail_bytes = 16 * KIB, "bytes", "End of a build's output that is kept in its error.";
     build_output_files = 2_000, "files", "Files of one build's output.";
     build_output_bytes = 100 * MIB, "bytes", "All files of one build's output.";
-    instant_module_bytes = 512 * KIB, "bytes", "Largest file that an instant preview transforms (N7).";
+    instant_module_bytes = 256 * KIB, "bytes", "Largest file that an instant preview transforms (N7).";
     instant_modules = 500, "modules", "Modules of one instant page.";
     instant_cache_bytes = 64 * MIB, "bytes", "Transformed modules that are kept in memory for instant previews.";
     instant_drafts = 16, "projects", "Projects whose files are kept in memory for their instant previews.";
-    preview_reports = 20, "reports", "Exceptions of instant pages that one run takes in.";
+    preview_reports = 20, "reports", "What browsers say of instant pages that waits for a run's owner at once.";
+    preview_exceptions = 20, "exceptions", "Exceptions of instant pages that become events of one run.";
     preview_report_bytes = 4 * KIB, "bytes", "The words of one such exception.";
     manifests_kept = 64, "manifests", "Manifests of published builds that are kept in memory, for their previews.";
     project_files = 2_000, "files", "Files of one project, dependencies not counted.";

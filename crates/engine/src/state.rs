@@ -157,10 +157,10 @@ pub struct RunState {
     pub published: bool,
     /// The instant page of the files as they are now, if it was shown (N7).
     pub instant: Option<String>,
-    /// Why that page leaves the screen blank, if a browser said so and no check has told it yet.
-    pub blank: Option<String>,
-    /// What browsers have said of instant pages so far.
-    pub preview_reports: u32,
+    /// An instant page that leaves the screen blank, and why, if a browser said so and no check has told it yet.
+    pub blank: Option<(String, String)>,
+    /// Exceptions that browsers have told so far.
+    pub exceptions: u32,
     /// Whether the terminal event is in the log.
     pub ended: bool,
 }
@@ -319,6 +319,12 @@ impl RunState {
         }
     }
 
+    /// Why the page of the files as they are now leaves the screen blank.
+    pub fn shows_nothing(&self) -> Option<&str> {
+        let (revision, why) = self.blank.as_ref()?;
+        (self.instant.as_ref() == Some(revision)).then_some(why)
+    }
+
     /// What is on the screen while the files change.
     fn fold_preview(&mut self, event: &Event) {
         if let Event::PreviewUrl(preview) = event
@@ -328,18 +334,18 @@ impl RunState {
         } else if let Event::PreviewProblem(problem) = event {
             self.preview_problem(problem);
         } else if event.changed_paths().next().is_some() {
-            // What a browser says of the page before does not count any more.
-            (self.instant, self.blank) = (None, None);
+            // Whether the page is still the same is said by the next `preview_url`.
+            self.instant = None;
         }
     }
 
     fn preview_problem(&mut self, problem: &PreviewProblem) {
-        self.preview_reports += u32::from(problem.revision.is_some());
-        if problem.code == BLANK_PAGE && problem.revision.is_some() && problem.revision == self.instant {
+        let Some(revision) = &problem.revision else { return };
+        if problem.code == BLANK_PAGE {
             let place = problem.place.as_ref().map(|at| format!(" ({}:{}:{})", at.path, at.line, at.column));
-            self.blank = Some(format!("{}{}", problem.message, place.unwrap_or_default()));
-            // A build of these files is not what the person wants, even if there is one.
-            self.dirty = true;
+            self.blank = Some((revision.clone(), format!("{}{}", problem.message, place.unwrap_or_default())));
+        } else {
+            self.exceptions += 1;
         }
     }
 
@@ -440,7 +446,8 @@ impl RunState {
                 BuildState::Succeeded => {
                     self.build_output.clone_from(&build.output);
                     self.build_error = None;
-                    self.dirty = false;
+                    // What shows nothing is not what the person wants, even if it builds.
+                    self.dirty = self.shows_nothing().is_some();
                 }
             }
         } else if let Event::VersionCreated(_) = event {

@@ -128,6 +128,11 @@ impl Play {
         self.set(build, 1, StepStatus::Failed, Some("no"))
     }
 
+    fn builds(&mut self, build: &str) -> String {
+        let (status, build_id, output) = (BuildState::Succeeded, format!("{build}.1"), Some("hash".into()));
+        self.feed(Some((build, 1)), BuildStatus { status, build_id, duration_ms: Some(1), error: None, output })
+    }
+
     fn shows(&mut self, revision: &str) -> String {
         let (url, host, kind) = (String::new(), String::new(), PreviewKind::Instant);
         self.feed(None, PreviewUrl { url, host, kind, version: None, revision: Some(revision.into()) })
@@ -227,17 +232,22 @@ fn an_app_that_shows_nothing_is_mended_before_it_is_published() {
         play.set(&format!("check-{}", 2 * round - 1), 1, StepStatus::Completed, None);
         blank(&mut play, "blank_page", "another page");
         blank(&mut play, "exception", &revision);
-        assert_eq!(play.state.blank, None, "neither an old page nor an exception that leaves something on the screen");
+        assert_eq!(
+            play.state.shows_nothing(),
+            None,
+            "neither an old page nor an exception that leaves something there"
+        );
         blank(&mut play, "blank_page", &revision);
         let check = format!("check-{}", 2 * round);
         let want = format!("+{check}, {check}#1 running > start {check}#1");
+        play.builds(&format!("build-{round}"));
         assert_eq!(play.set(&format!("build-{round}"), 1, StepStatus::Completed, None), want);
-        let why = play.state.blank.clone();
+        let why = play.state.shows_nothing().map(str::to_owned);
         assert!(why.as_ref().is_some_and(|why| why.contains("x is not defined")), "{why:?}");
         let next = format!("turn-{}", round + 1);
         let want = format!("+{next}, {next}#1 running > start {next}#1");
         assert_eq!(play.set(&check, 1, StepStatus::Failed, why.as_deref()), want);
-        assert_eq!(play.state.blank, None, "it is told once");
+        assert_eq!(play.state.shows_nothing(), None, "it is told once");
     }
     play.write("turn-4", 1);
     play.shows("r4");
@@ -246,6 +256,27 @@ fn an_app_that_shows_nothing_is_mended_before_it_is_published() {
     blank(&mut play, "blank_page", "r4");
     let want = "+publish-1, publish-1#1 running > start publish-1#1";
     assert_eq!(play.set("build-4", 1, StepStatus::Completed, None), want, "the rounds are used up, and it builds");
+}
+
+/// E20: a model that finds nothing to mend does not lose the build; and a file that the page does not show changes nothing.
+#[test]
+fn a_build_that_a_browser_called_blank_is_published_after_all_if_nothing_is_mended() {
+    let mut play = Play::begun("a list");
+    play.write("turn-1", 1);
+    play.shows("r1");
+    let (message, revision) = ("nothing there".into(), Some("r1".to_owned()));
+    play.feed(None, PreviewProblem { code: "blank_page".into(), message, place: None, revision });
+    play.write("turn-1", 1);
+    assert_eq!(play.state.shows_nothing(), None, "the files have changed");
+    play.shows("r1");
+    assert_eq!(play.state.shows_nothing(), Some("nothing there"), "the page has not");
+    play.end_turn("turn-1", 1, true);
+    play.set("check-1", 1, StepStatus::Failed, Some("nothing there"));
+    assert_eq!(play.end_turn("turn-2", 1, true), "turn-2#1 completed, +check-2, check-2#1 running > start check-2#1");
+    play.set("check-2", 1, StepStatus::Completed, None);
+    play.builds("build-1");
+    let want = "+publish-1, publish-1#1 running > start publish-1#1";
+    assert_eq!(play.set("build-1", 1, StepStatus::Completed, None), want);
 }
 
 #[test]

@@ -48,6 +48,16 @@ struct Draft {
     current: bool,
 }
 
+impl Draft {
+    /// Whether it stands on the same version and has read more.
+    fn is_after(&self, other: &Self) -> bool {
+        let runs = self.runs.iter().zip(&other.runs);
+        self.version == other.version
+            && self.runs.len() >= other.runs.len()
+            && runs.clone().all(|(mine, theirs)| mine.0 == theirs.0 && mine.1 >= theirs.1)
+    }
+}
+
 /// What instant previews keep in memory. All of it can be drawn again.
 pub(crate) struct Instant {
     reader: Reader,
@@ -72,11 +82,6 @@ impl Instant {
         Self { reader, drafts: Mutex::default(), most: size(limits.instant_drafts) }
     }
 
-    /// What a build of the files would surely trip over.
-    pub(crate) fn check(&self, files: &Project) -> Vec<Problem> {
-        self.reader.check(files)
-    }
-
     fn drafts(&self) -> MutexGuard<'_, VecDeque<(ProjectId, Arc<Draft>)>> {
         // The list is whole between its calls, so a panic elsewhere leaves it usable.
         self.drafts.lock().unwrap_or_else(PoisonError::into_inner)
@@ -86,11 +91,15 @@ impl Instant {
         self.drafts().iter().find(|(id, _)| *id == project).map(|(_, draft)| draft.clone())
     }
 
-    fn keep(&self, project: ProjectId, draft: Arc<Draft>) {
+    /// Keeps the newer of two drafts of a project, and gives it.
+    fn keep(&self, project: ProjectId, draft: Draft) -> Arc<Draft> {
         let mut drafts = self.drafts();
-        drafts.retain(|(id, _)| *id != project);
-        drafts.push_front((project, draft));
+        let at = drafts.iter().position(|(id, _)| *id == project);
+        let former = at.and_then(|at| drafts.remove(at)).map(|(_, former)| former);
+        let kept = former.filter(|former| former.is_after(&draft)).unwrap_or_else(|| Arc::new(draft));
+        drafts.push_front((project, kept.clone()));
         drafts.truncate(self.most);
+        kept
     }
 }
 
@@ -103,34 +112,54 @@ pub(crate) fn told(problem: &Problem) -> PreviewProblem {
 /// What becomes of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reported {
-    /// The run's owner will take it in.
+    /// The run's owner will read it.
     Taken,
     /// The user has no such run.
     NoSuchRun,
     /// The run has ended: nothing is appended to it any more.
     Ended,
-    /// The run has as many as it takes in.
+    /// No page is named like this.
+    NoSuchPage,
+    /// As many wait to be taken in as may.
     TooMany,
 }
 
 impl Runtime {
     /// The page that a project's files are, or everything that keeps them from being one.
-    ///
-    /// # Errors
-    /// All problems of what the page imports.
-    pub fn page(&self, files: &Project) -> Result<Page, Vec<Problem>> {
-        self.instant.reader.page(files, &self.template.instant)
+    pub async fn page(self: &Arc<Self>, files: Project) -> Result<Result<Page, Vec<Problem>>, RuntimeError> {
+        self.read(files, |runtime, files| runtime.instant.reader.page(files, &runtime.template.instant)).await
+    }
+
+    /// What a build of the files would surely trip over.
+    pub(crate) async fn check(self: &Arc<Self>, files: Project) -> Result<Vec<Problem>, RuntimeError> {
+        self.read(files, |runtime, files| runtime.instant.reader.check(files)).await
+    }
+
+    /// Reads code where it holds up nothing else: a large project takes a while.
+    #[expect(clippy::disallowed_methods, reason = "reading code takes the processor, and there is no adapter for that")]
+    async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        files: Project,
+        read: impl FnOnce(&Self, &Project) -> T + Send + 'static,
+    ) -> Result<T, RuntimeError> {
+        let runtime = self.clone();
+        let reading = tokio::task::spawn_blocking(move || read(&runtime, &files));
+        reading.await.map_err(|_broken_down| RuntimeError::Broken)
     }
 
     /// The instant page of the preview with this slug; none if what is published is as new.
-    pub async fn instant_page(&self, slug: &str) -> Result<Option<Arc<Shown>>, RuntimeError> {
+    pub async fn instant_page(self: &Arc<Self>, slug: &str) -> Result<Option<Arc<Shown>>, RuntimeError> {
         let Some(row) = self.ports.store.project_by_slug(slug).await? else { return Ok(None) };
-        let draft = self.follow(&row).await?;
-        Ok(draft.shown.clone().filter(|_| draft.current))
+        Ok(self.follow(&row).await?.and_then(|draft| draft.shown.clone().filter(|_| draft.current)))
     }
 
-    /// A file that an instant page of the preview with this slug asks for, by the path and the query of its address.
-    pub async fn instant_file(&self, slug: &str, path: &str, query: &str) -> Result<Option<Served>, RuntimeError> {
+    /// A file that a page names by the hash of what is in it, by the path and the query of its address.
+    pub async fn instant_module(
+        self: &Arc<Self>,
+        slug: &str,
+        path: &str,
+        query: &str,
+    ) -> Result<Option<Served>, RuntimeError> {
         let Some(row) = self.ports.store.project_by_slug(slug).await? else { return Ok(None) };
         let serve = |draft: &Draft| {
             let shown = draft.shown.as_ref().and_then(|shown| self.instant.reader.serve(&shown.files, path, query));
@@ -139,15 +168,26 @@ impl Runtime {
         if let Some(found) = self.instant.kept(row.id).and_then(|draft| serve(&draft)) {
             return Ok(Some(found));
         }
-        Ok(serve(&*self.follow(&row).await?))
+        Ok(self.follow(&row).await?.and_then(|draft| serve(&draft)))
     }
 
-    /// The project as its logs have it by now. Two who follow at once do the same work twice and get the same.
-    async fn follow(&self, row: &ProjectRow) -> Result<Arc<Draft>, RuntimeError> {
+    /// A file that the instant page asks for as it is, if nothing newer is published.
+    pub async fn instant_asset(self: &Arc<Self>, slug: &str, path: &str) -> Result<Option<Served>, RuntimeError> {
+        let shown = self.instant_page(slug).await?;
+        Ok(shown.and_then(|shown| self.instant.reader.serve(&shown.files, path, "")))
+    }
+
+    /// The project as its logs have it by now; none if nothing happened since it was published, or at all. Two who follow at once do
+    /// the same work twice, and the newer outcome is kept.
+    async fn follow(self: &Arc<Self>, row: &ProjectRow) -> Result<Option<Arc<Draft>>, RuntimeError> {
         let (store, objects) = (self.ports.store.as_ref(), self.ports.objects.as_ref());
         let version = row.current.as_ref().map(|version| version.id);
         let runs = store.unpublished_runs(row.id).await?;
         let former = self.instant.kept(row.id);
+        if runs.is_empty() {
+            // What was loading when the build came may still ask for its modules.
+            return Ok(former.map(|draft| Arc::new(Draft { current: false, ..Draft::clone(&draft) })));
+        }
         let goes_on = |draft: &Draft| {
             draft.version == version
                 && draft.runs.len() <= runs.len()
@@ -183,12 +223,11 @@ impl Runtime {
         }
         if let Some(files) = page {
             // It was one when it was shown; a newer Baton may see it otherwise, and then the build is what there is.
-            draft.shown = self.page(&files).ok().map(|page| Arc::new(Shown { page, files }));
+            let page = self.page(files.clone()).await?;
+            draft.shown = page.ok().map(|page| Arc::new(Shown { page, files }));
             draft.current = draft.shown.is_some();
         }
-        let draft = Arc::new(draft);
-        self.instant.keep(row.id, draft.clone());
-        Ok(draft)
+        Ok(Some(self.instant.keep(row.id, draft)))
     }
 
     /// Takes in what a browser says of an instant page. What it says is data: it becomes an event when the run's owner has read it.
@@ -197,6 +236,10 @@ impl Runtime {
         let Some(view) = store.run(user, run).await? else { return Ok(Reported::NoSuchRun) };
         if view.status.is_terminal() {
             return Ok(Reported::Ended);
+        }
+        let is_revision = |text: &str| text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if !is_revision(&report.revision) {
+            return Ok(Reported::NoSuchPage);
         }
         if store.inbox(run).await?.len() as u64 >= self.limits.preview_reports {
             return Ok(Reported::TooMany);

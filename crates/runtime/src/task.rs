@@ -10,13 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::event::{
-    Author, Budget, Event, FileCompleted, FileDeleted, Finish, Head, NewEvent, RunFailed, RunStarted, StepKind,
-    StepState, StepStatus, StopReason, TimerFired, TurnCompleted, Usage,
+    Author, Budget, Event, FileCompleted, FileDeleted, Finish, Head, NewEvent, PreviewProblem, RunFailed, RunStarted,
+    StepKind, StepState, StepStatus, StopReason, TimerFired, TurnCompleted, Usage,
 };
 use contract::{ProjectPath, StepId};
 use engine::prompt::{Material, PromptMessage, Speaker};
 use engine::{Effect, RunState};
-use source::Problem;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -64,8 +63,8 @@ pub(crate) struct Task {
     project: Project,
     /// First label of the preview's host.
     slug: String,
-    /// What was told last of why the files cannot be shown at once.
-    told: Vec<Problem>,
+    /// What was told of why the files cannot be shown at once, as far as it still holds.
+    told: Vec<PreviewProblem>,
     /// The project as it was when the run began.
     base: BTreeMap<ProjectPath, Option<String>>,
     history: Vec<PromptMessage>,
@@ -92,8 +91,12 @@ impl Task {
         let text = |p: &Project, path: &ProjectPath| p.text(path).map(str::to_owned);
         let mut base: BTreeMap<_, _> =
             project.files().keys().map(|path| (path.clone(), text(&project, path))).collect();
+        let mut told = vec![];
         for entry in &events {
             project.replay(objects, &entry.event).await?;
+            if let Event::PreviewProblem(problem) = &entry.event {
+                told.push(problem.clone());
+            }
             if let Event::FileCompleted(FileCompleted { path, by: Author::Template, .. }) = &entry.event {
                 base.insert(path.clone(), text(&project, path));
             }
@@ -114,7 +117,7 @@ impl Task {
             end,
             project,
             slug: row.slug,
-            told: vec![],
+            told,
             base,
             history,
             turns,
@@ -148,7 +151,7 @@ impl Task {
     async fn rounds(&mut self) -> Result<(), RuntimeError> {
         let mut round = self.begin().await?;
         loop {
-            self.show(&mut round);
+            self.show(&mut round).await?;
             self.commit(round).await?;
             if self.state.ended {
                 return Ok(());
@@ -218,7 +221,12 @@ impl Task {
             match item {
                 InboxItem::Cancel { by } => self.push(round, None, engine::step::cancel(&by).into(), None),
                 InboxItem::PreviewProblem(problem) => {
-                    if u64::from(self.state.preview_reports) < self.runtime.limits.preview_reports {
+                    // A blank page counts once for each page; of exceptions there can be any number.
+                    let counts = match problem.code == engine::state::BLANK_PAGE {
+                        true => self.state.instant == problem.revision && self.state.shows_nothing().is_none(),
+                        false => u64::from(self.state.exceptions) < self.runtime.limits.preview_exceptions,
+                    };
+                    if counts {
                         self.push(round, None, problem.into(), None);
                     }
                 }
@@ -434,7 +442,7 @@ impl Task {
         match effect {
             Effect::StartStep { step, attempt, kind } => match kind {
                 StepKind::Turn => self.start_turn((step, attempt)),
-                StepKind::Check => self.check((step, attempt)),
+                StepKind::Check => self.hands.check((step, attempt), self.examination()),
                 StepKind::Build => self.hands.build((step, attempt)),
                 StepKind::Publish => self.publish((step, attempt)),
             },

@@ -96,8 +96,10 @@ codes! {
     NoSuchRun = NOT_FOUND, "no_such_run", "List the runs with GET /v1/runs.";
     /// The run has ended.
     RunIsOver = CONFLICT, "run_is_over", "Send a message: it begins another run.";
-    /// The run has taken in as many reports as it may.
-    TooManyReports = TOO_MANY_REQUESTS, "too_many_reports", "Nothing has to be done: the run knows of earlier ones.";
+    /// A revision that no page has.
+    NoSuchPage = BAD_REQUEST, "no_such_page", "Send the `revision` of a `preview_url` event.";
+    /// As many reports wait for the run as may.
+    TooManyReports = TOO_MANY_REQUESTS, "too_many_reports", "Nothing has to be done: the run is told of earlier ones.";
     /// The user has no such project.
     NoSuchProject = NOT_FOUND, "no_such_project", "A chat names its project: GET /v1/chats.";
     /// The project has no such file.

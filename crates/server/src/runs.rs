@@ -114,7 +114,7 @@ pub async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<
 /// screen, the run's check fails with it and the model is asked to mend it.
 #[utoipa::path(post, path = "/v1/runs/{id}/preview-problems", tag = "runs", operation_id = "report_preview_problem",
     params(("id" = RunId, Path, description = "The run.")), request_body = PreviewReport,
-    responses((status = 204, description = "The run will take it in."), Refusals))]
+    responses((status = 204, description = "The run will read it."), Refusals))]
 pub async fn report(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -125,14 +125,10 @@ pub async fn report(
         Reported::Taken => Ok(StatusCode::NO_CONTENT),
         Reported::NoSuchRun => Err(unknown()),
         Reported::Ended => Err(Refusal::new(Code::RunIsOver, "The run has ended.")),
+        Reported::NoSuchPage => Err(Refusal::new(Code::NoSuchPage, "No page has this revision.")),
         Reported::TooMany => {
             let most = app.runtime.limits.preview_reports;
-            Err(Refusal::at_limit(
-                Code::TooManyReports,
-                "The run was told of enough problems.",
-                "preview_reports",
-                most,
-            ))
+            Err(Refusal::at_limit(Code::TooManyReports, "Enough reports wait for the run.", "preview_reports", most))
         }
     }
 }

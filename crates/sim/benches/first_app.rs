@@ -72,7 +72,7 @@ fn main() {
 async fn from_nothing(client: &Client) -> (f64, f64) {
     let began = Instant::now();
     let baton = start();
-    let mut events = send(client, &baton).await;
+    let (_, mut events) = send(client, &baton).await;
     let mut instant = None;
     let built = loop {
         let event = events.next().await.expect("the run reaches its preview");
@@ -85,17 +85,20 @@ async fn from_nothing(client: &Client) -> (f64, f64) {
             };
         }
     };
-    (instant.unwrap_or(-1.0), built)
+    (instant.expect("an instant page before the build"), built)
 }
 
-/// Sends the sentence and follows its run.
-async fn send(client: &Client, baton: &Baton) -> Events {
+/// Sends the sentence and follows its run. Gives the preview's host as well.
+async fn send(client: &Client, baton: &Baton) -> (String, Events) {
     let request = client.post(format!("{}/v1/chats", baton.url)).bearer_auth(&baton.token);
     let accepted = request.json(&json!({ "text": MESSAGE })).send().await.expect("an answer");
     let accepted: Value = accepted.error_for_status().expect("accepted").json().await.expect("JSON");
-    let run = accepted["run_id"].as_str().expect("a run");
+    let [chat, run] = ["chat_id", "run_id"].map(|name| accepted[name].as_str().expect("an id"));
+    let request = client.get(format!("{}/v1/chats/{chat}", baton.url)).bearer_auth(&baton.token);
+    let chat: Value = request.send().await.expect("an answer").json().await.expect("JSON");
+    let host = chat["preview"]["host"].as_str().expect("a host").to_owned();
     let request = client.get(format!("{}/v1/runs/{run}/events", baton.url)).bearer_auth(&baton.token);
-    Events::of(request.send().await.expect("a stream").error_for_status().expect("a stream"))
+    (host, Events::of(request.send().await.expect("a stream").error_for_status().expect("a stream")))
 }
 
 /// Opens what a `preview_url` says.
@@ -111,36 +114,37 @@ async fn fetch(client: &Client, baton: &Baton, host: &str, target: &str) {
     page.error_for_status().expect("the preview").bytes().await.expect("its bytes");
 }
 
-/// What an instant preview takes: from the event that closes a file to its module, and from the page's event to the page.
+/// What an instant preview takes: from the event that closes a file to its module, and from the page's event to the page. Both
+/// begin with the time that the event itself says, by the same machine's clock.
 async fn measure_instant(client: &Client, baton: &Baton) -> Round {
     let sent = Instant::now();
-    let mut events = send(client, baton).await;
-    let (mut host, mut closed, mut module, mut page, mut seen) = (None, None, None, None, None);
+    let (host, mut events) = send(client, baton).await;
+    let (mut module, mut page, mut seen) = (None, None, None);
     while let Some(event) = events.next().await {
-        match event["type"].as_str().expect("a type") {
-            "file_completed" if event["by"] == "model" && event["path"] == "src/App.tsx" => {
-                closed = event["sha256"].as_str().map(|hash| hash[..16].to_owned());
-            }
-            "preview_url" if event["kind"] == "instant" && page.is_none() => {
-                seen = Some(sent.elapsed().as_secs_f64() * 1e3);
-                let began = Instant::now();
-                open(client, baton, &event).await;
-                page = Some(began.elapsed().as_secs_f64() * 1e3);
-                host = event["host"].as_str().map(str::to_owned);
-            }
-            _ => {}
+        let is_page = event["type"] == "preview_url" && event["kind"] == "instant";
+        if is_page && page.is_none() {
+            seen = Some(sent.elapsed().as_secs_f64() * 1e3);
+            open(client, baton, &event).await;
+            page = Some(since_event(&event));
         }
-        if let (Some(host), Some(hash), None) = (&host, &closed, module) {
-            let began = Instant::now();
-            fetch(client, baton, host, &format!("src/App.tsx?module={hash}")).await;
-            module = Some(began.elapsed().as_secs_f64() * 1e3);
+        let is_app = event["type"] == "file_completed" && event["by"] == "model" && event["path"] == "src/App.tsx";
+        if is_app && module.is_none() {
+            let hash = &event["sha256"].as_str().expect("a hash")[..16];
+            fetch(client, baton, &host, &format!("src/App.tsx?module={hash}")).await;
+            module = Some(since_event(&event));
         }
     }
     vec![
-        ("message → instant preview announced", seen.unwrap_or(-1.0)),
-        ("instant preview announced → page 200", page.unwrap_or(-1.0)),
-        ("file closed → its module 200", module.unwrap_or(-1.0)),
+        ("message → instant preview announced", seen.expect("an instant page")),
+        ("instant preview announced → page 200", page.expect("an instant page")),
+        ("file closed → its module 200", module.expect("src/App.tsx")),
     ]
+}
+
+/// Milliseconds since an event was made.
+fn since_event(event: &Value) -> f64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
+    now.as_secs_f64() * 1e3 - event["at"].as_f64().expect("a time")
 }
 
 /// The same in a browser, which is driven from Node.
@@ -153,6 +157,7 @@ fn painted(baton: &Baton) {
         .stderr(Stdio::inherit())
         .output()
         .expect("node: scripts/bench finds it");
+    assert!(output.status.success(), "painted.mjs ended with {}", output.status);
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let case: Value = serde_json::from_str(line).expect("a case");
         let values = case["values"].as_array().expect("values").iter().filter_map(Value::as_f64).collect();

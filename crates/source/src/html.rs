@@ -109,6 +109,13 @@ impl Document {
         }
         match element.tag_name().as_str() {
             "script" => self.script(element, at),
+            "link" if is_conditional(element) => {
+                let sheet =
+                    element.get_attribute("href").is_some_and(|path| !is_elsewhere(&path) && path.ends_with(".css"));
+                if sheet {
+                    self.unsupported("a style sheet with `media` or `disabled` needs a build", at);
+                }
+            }
             "base" => self.unsupported("a <base> needs a build", at),
             "meta" => {
                 let name = element.get_attribute("http-equiv").unwrap_or_default();
@@ -144,12 +151,17 @@ fn entry(element: &Element<'_, '_>, at: u32) -> Option<Entry> {
         "script" if element.get_attribute("type").is_some_and(|kind| kind == "module") => {
             (Load::Module, attribute("src")?)
         }
-        "link" if is("rel", "stylesheet") && !element.has_attribute("media") => (Load::Style, attribute("href")?),
+        "link" if is("rel", "stylesheet") && !is_conditional(element) => (Load::Style, attribute("href")?),
         _ => return None,
     };
     let path = split_suffix(&address).0;
     let odd = path.is_empty() || is_elsewhere(path) || path.contains(['&', '%', '\\']);
     (!odd && !element.has_attribute("vite-ignore")).then(|| Entry { load, path: path.to_owned(), at })
+}
+
+/// Whether a style sheet counts only at times. Vite leaves such links to the browser.
+fn is_conditional(element: &Element<'_, '_>) -> bool {
+    element.has_attribute("media") || element.has_attribute("disabled")
 }
 
 fn offset(bytes: usize) -> u32 {

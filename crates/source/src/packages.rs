@@ -161,7 +161,7 @@ impl Packages {
             None if query.is_empty() => self.module(&module)?,
             None => return None,
         };
-        Some(Served { content_type: SCRIPT.to_owned(), body, immutable: true })
+        Some(Served { content_type: SCRIPT.to_owned(), body })
     }
 
     /// The module of a package, or of a part of one such as `react-dom/client`.

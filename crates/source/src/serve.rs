@@ -19,8 +19,6 @@ pub struct Served {
     pub content_type: String,
     /// The body.
     pub body: Bytes,
-    /// Whether the address names the content, so that it never changes.
-    pub immutable: bool,
 }
 
 /// See [`crate::Reader::serve`].
@@ -32,7 +30,7 @@ pub(crate) fn serve(tree: &dyn Tree, memory: &Memory, largest: usize, path: &str
         Some((path, leaf))
     })?;
     let body = module(tree, memory, &path, leaf, form).filter(|_| leaf.content.len() <= largest)?;
-    Some(Served { content_type: SCRIPT.to_owned(), body, immutable: true })
+    Some(Served { content_type: SCRIPT.to_owned(), body })
 }
 
 /// A file as it is: what lies in `public/`, and assets.
@@ -42,7 +40,7 @@ fn asset(tree: &dyn Tree, wanted: &str) -> Option<Served> {
     let kind = mime_guess::from_path(wanted).first_or_octet_stream();
     let text = kind.type_() == mime_guess::mime::TEXT || kind.suffix() == Some(mime_guess::mime::XML);
     let content_type = if text { format!("{kind}; charset=utf-8") } else { kind.to_string() };
-    Some(Served { content_type, body: Bytes::copy_from_slice(leaf.content), immutable: false })
+    Some(Served { content_type, body: Bytes::copy_from_slice(leaf.content) })
 }
 
 fn module(tree: &dyn Tree, memory: &Memory, path: &str, leaf: Leaf<'_>, form: Form) -> Option<Bytes> {

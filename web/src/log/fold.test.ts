@@ -131,6 +131,7 @@ describe("what the page shows", () => {
 		expect(told(a, b, problem("thrown", "a"))).toEqual([[], [false, true]]);
 		expect(told(a, problem("thrown", "a"), built)).toEqual([[], [false, true]]);
 		expect(told(a, problem("half"), a)).toEqual([[], [false, true]]);
+		expect(told(a, problem("thrown", "a"), a)).toEqual([["thrown"], [false, false]]);
 	});
 
 	it("says when there was something on the screen, which a blank page is not (E26)", () => {

@@ -358,10 +358,14 @@ function buildStatus(run: Run, event: EventOf<"build_status">, head: Head): Run 
 
 /** A page that can be looked at. What was wrong with the one before does not count any more. */
 function previewUrl(run: Run, event: EventOf<"preview_url">, head: Head): Run {
-	const items = run.items.some((item) => item.kind === "problem" && !item.past)
-		? run.items.map((item) => (item.kind === "problem" ? { ...item, past: true } : item))
+	// Files that the page does not show may have changed: what a browser said of it still holds.
+	const same = event.kind === "instant" && event.revision === run.preview?.revision;
+	const holds = (problem: { revision?: string | null }) => same && problem.revision === event.revision;
+	const gone = (item: Run["items"][number]) => item.kind === "problem" && !item.past && !holds(item.problem);
+	const items = run.items.some(gone)
+		? run.items.map((item) => (gone(item) ? { ...(item as ProblemItem), past: true } : item))
 		: run.items;
-	const next = { ...run, items, problems: [], preview: event };
+	const next = { ...run, items, problems: run.problems.filter(holds), preview: event };
 	if (event.kind === "built") return { ...next, built: event };
 	const { revision } = event;
 	if (!revision || run.startedAt === undefined || run.built || items.some((item) => item.kind === "shown")) {

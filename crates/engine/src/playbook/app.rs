@@ -30,7 +30,7 @@ pub fn next(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
 /// Why the app leaves the screen blank, as long as there are rounds left to mend it: a browser's word alone never keeps a build
 /// from being published.
 pub fn blank<'a>(limits: &Limits, state: &'a RunState) -> Option<&'a str> {
-    state.blank.as_deref().filter(|_| state.stop.is_none() && u64::from(state.failed_rounds) < limits.fix_rounds)
+    state.shows_nothing().filter(|_| state.stop.is_none() && u64::from(state.failed_rounds) < limits.fix_rounds)
 }
 
 fn after_turn(outcome: Outcome, state: &RunState, step: &Step, d: &mut Decision) {

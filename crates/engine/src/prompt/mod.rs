@@ -220,7 +220,7 @@ fn results(material: &Material<'_>, turn: &Turn, cause: &Cause) -> String {
         Cause::Mend(why) => {
             let _ = write!(
                 text,
-                "## The project does not build\n\n{}\nFind the cause and mend it, then say <done/>.",
+                "## The project does not build or does not run\n\n{}\nFind the cause and mend it, then say <done/>.",
                 fenced(why)
             );
         }

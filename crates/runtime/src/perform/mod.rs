@@ -4,6 +4,7 @@
 //! here decides what a report means.
 
 mod build;
+mod check;
 mod publish;
 mod tool;
 mod turn;
@@ -26,6 +27,7 @@ use crate::Runtime;
 use crate::ports::model::PromptMessage;
 use crate::ports::store::{Claim, RowChange};
 
+pub(crate) use check::Examination;
 pub(crate) use publish::Edition;
 pub(crate) use workspace::FileOp;
 
@@ -123,6 +125,11 @@ impl Hands {
     /// Builds what the workspace holds.
     pub(crate) fn build(&self, step: StepRef) {
         self.jobs.push(workspace::Job::Build { step });
+    }
+
+    /// Looks a project over.
+    pub(crate) fn check(&self, step: StepRef, what: Examination) {
+        self.start(check::perform(self.runtime.clone(), step, what, self.reports.clone()));
     }
 
     /// Publishes a version.

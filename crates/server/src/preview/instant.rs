@@ -18,17 +18,24 @@ use crate::serve::App;
 const SCRIPT: &str = include_str!("page.js");
 const SCRIPT_NAME: &str = "page.js";
 
-/// Where addresses say what they mean, and so never change: names with a hash.
+/// What a page can want of a file that it names by a hash.
+const FORMS: [&str; 3] = ["module", "url", "raw"];
+/// The template's packages: what their address holds is the hash of all of them.
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
+/// Modules of a project: their address holds the hash of their source, and how that is transformed may change with an upgrade.
+const KEPT: &str = "public, max-age=600";
+/// Asked about before each use.
+const REVALIDATE: &str = "no-cache";
 
-/// Whether the query names a file of a page by its hash.
-pub fn is_named_by_hash(query: &str) -> bool {
-    ["module=", "url=", "raw="].iter().any(|kind| query.starts_with(kind))
+/// Whether the query asks for the files as they are rather than for their build: `instant=` and a revision. Which one does not
+/// matter, since the latest is what there is.
+pub fn is_asked_for(parts: &Parts) -> bool {
+    parts.uri.query().and_then(|query| query.strip_prefix("instant=")).is_some_and(is_hash)
 }
 
-/// Whether the query asks for the files as they are rather than for their build.
-pub fn is_asked_for(query: &str) -> bool {
-    query.split('&').any(|part| part == "instant" || part.starts_with("instant="))
+/// 16 lower-case hexadecimal digits.
+fn is_hash(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The latest page of the project's files, if nothing newer is built.
@@ -42,10 +49,20 @@ pub async fn page(app: &App, slug: &str, parts: &Parts) -> Result<Option<Answere
     Ok(Some(Answered { response, scripts: page.script_hashes.clone() }))
 }
 
-/// A file of the project that a page asks for.
-pub async fn file(app: &App, slug: &str, parts: &Parts) -> Result<Option<Response>, RuntimeError> {
-    let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
-    Ok(app.runtime.instant_file(slug, path, query).await?.map(|served| respond(served, parts)))
+/// A file of the project that a page names by a hash of what is in it. Queries of the app's own are none of these.
+pub async fn module(app: &App, slug: &str, parts: &Parts) -> Result<Option<Response>, RuntimeError> {
+    let query = parts.uri.query().unwrap_or_default();
+    if !query.split_once('=').is_some_and(|(form, hash)| FORMS.contains(&form) && is_hash(hash)) {
+        return Ok(None);
+    }
+    let served = app.runtime.instant_module(slug, parts.uri.path(), query).await?;
+    Ok(served.map(|served| respond(served, KEPT, parts)))
+}
+
+/// A file of the project as it is, such as a picture, for the latest page.
+pub async fn asset(app: &App, slug: &str, parts: &Parts) -> Result<Option<Response>, RuntimeError> {
+    let served = app.runtime.instant_asset(slug, parts.uri.path()).await?;
+    Ok(served.map(|served| respond(served, REVALIDATE, parts)))
 }
 
 /// What Baton brings: its script, and the template's packages as modules below the packages' own hash.
@@ -62,16 +79,15 @@ pub fn ours(app: &App, path: &str, parts: &Parts) -> Option<Response> {
     let packages = &app.runtime.template.instant;
     let within = parts.uri.path().strip_prefix("/@baton/")?.split_once('/')?.1;
     let served = packages.serve(within, parts.uri.query().unwrap_or_default()).filter(|_| pack == packages.id())?;
-    Some(respond(served, parts))
+    Some(respond(served, IMMUTABLE, parts))
 }
 
-fn respond(served: Served, parts: &Parts) -> Response {
+fn respond(served: Served, keep: &'static str, parts: &Parts) -> Response {
     let mut response = Response::new(body(&parts.method, served.body));
     let headers = response.headers_mut();
     if let Ok(kind) = HeaderValue::from_str(&served.content_type) {
         headers.insert(header::CONTENT_TYPE, kind);
     }
-    let keep = if served.immutable { IMMUTABLE } else { "no-cache" };
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(keep));
     response
 }

@@ -41,8 +41,8 @@ impl From<Response> for Answered {
     }
 }
 
-/// In this order: what Baton itself brings; what a page names by a hash; a page that is asked for by its revision; the build;
-/// and what there is before anything was built.
+/// In this order: what Baton itself brings; what a page names by a hash; a page that is asked for by a revision; what the latest
+/// page has as it is; the build; and the page that there is before anything was built.
 async fn answer(app: &App, slug: &str, parts: &Parts) -> Result<Answered, RuntimeError> {
     if parts.method != Method::GET && parts.method != Method::HEAD {
         let refused = page(StatusCode::METHOD_NOT_ALLOWED, "A preview can only be read", "");
@@ -51,29 +51,29 @@ async fn answer(app: &App, slug: &str, parts: &Parts) -> Result<Answered, Runtim
     let Some(path) = asset::decoded(parts.uri.path()) else {
         return Ok(missing().into());
     };
-    let query = parts.uri.query().unwrap_or_default();
+    let opens_page = wants_page(&parts.headers) && asset::extension(&path).is_none_or(|kind| kind == "html");
     if let Some(ours) = path.strip_prefix("@baton/") {
         return Ok(instant::ours(app, ours, parts).unwrap_or_else(missing).into());
     }
-    if instant::is_named_by_hash(query) {
-        return Ok(instant::file(app, slug, parts).await?.unwrap_or_else(missing).into());
+    if let Some(module) = instant::module(app, slug, parts).await? {
+        return Ok(module.into());
     }
-    let opens_page = wants_page(&parts.headers);
     if opens_page
-        && instant::is_asked_for(query)
+        && instant::is_asked_for(parts)
         && let Some(shown) = instant::page(app, slug, parts).await?
     {
         return Ok(shown);
     }
+    if !opens_page && let Some(asset) = instant::asset(app, slug, parts).await? {
+        return Ok(asset.into());
+    }
     match app.runtime.published(slug).await? {
         Some((_, manifest)) => match built::find(&manifest, &path, opens_page) {
             Some((path, entry)) => Ok(built::serve(app, path, entry, parts).await?.into()),
-            None => Ok(instant::file(app, slug, parts).await?.unwrap_or_else(missing).into()),
+            None => Ok(missing().into()),
         },
-        None if opens_page && asset::extension(&path).is_none_or(|kind| kind == "html") => {
-            Ok(instant::page(app, slug, parts).await?.unwrap_or_else(|| nothing().into()))
-        }
-        None => Ok(instant::file(app, slug, parts).await?.unwrap_or_else(nothing).into()),
+        None if opens_page => Ok(instant::page(app, slug, parts).await?.unwrap_or_else(|| nothing().into())),
+        None => Ok(nothing().into()),
     }
 }
 

@@ -1,7 +1,14 @@
 // Runs in every preview before the app does: tells the page that embeds it when something is on the screen and what went wrong,
 // and gives the app a storage where the browser refuses one to embedded pages. It has no powers that the app has not.
 (() => {
-  const MOST = { problems: 20, message: 4000, blankAfterMs: 5000 };
+  const MOST = {
+    problems: 20,
+    message: 4000,
+    elements: 500,
+    settleMs: 250,
+    blankAfterMs: 5000,
+    things: "img, svg, canvas, video, audio, iframe, object, embed, input, button, textarea, select, progress, meter",
+  };
   const revision = document.currentScript?.dataset.revision;
   let problems = 0;
   let painted = false;
@@ -12,23 +19,40 @@
 
   const frames = (count, then) => (count === 0 ? then() : requestAnimationFrame(() => frames(count - 1, then)));
 
-  /** Whether a person sees nothing: no words, no pictures, nothing to use. */
+  /** Whether an element draws something by itself. */
+  const draws = (element) => {
+    if (element.shadowRoot) return true;
+    const { width, height } = element.getBoundingClientRect();
+    if (width === 0 || height === 0) return false;
+    if (element.matches(MOST.things)) return true;
+    const style = getComputedStyle(element);
+    const colour = /^(transparent|rgba\(0, 0, 0, 0\))$/.test(style.backgroundColor) ? "" : style.backgroundColor;
+    return colour !== "" || style.backgroundImage !== "none" || style.boxShadow !== "none" || style.borderTopWidth !== "0px";
+  };
+
+  /** Whether a person sees nothing: no words, no pictures, nothing that has a colour. A frame that is not laid out is not judged. */
   const isBlank = () => {
-    // A frame that is not laid out shows nothing of any page.
-    if (innerWidth === 0) return false;
     const body = document.body;
     if (!body) return true;
     if (body.innerText.trim() !== "") return false;
-    return ![...body.querySelectorAll("img, svg, canvas, video, iframe, input, button, textarea, select")].some(
-      (element) => element.getClientRects().length > 0,
-    );
+    return ![...body.querySelectorAll("*")].slice(0, MOST.elements).some(draws);
   };
 
-  const problem = (message, at) => {
+  /** Calls when the page had its time to draw: it was loaded, and what it began with is done. */
+  const settled = (then) => {
+    const wait = () => setTimeout(then, MOST.settleMs);
+    if (document.readyState === "complete") wait();
+    else addEventListener("load", wait, { once: true });
+  };
+
+  const problem = (message, at, mayBeBlank = true) => {
     problems += 1;
     if (problems > MOST.problems) return;
-    // What an exception does to the screen is seen only after React, or whatever draws, has given up.
-    setTimeout(() => tell("problem", { blank: isBlank(), message: String(message).slice(0, MOST.message), at }), 60);
+    // What an exception does to the screen is seen only after React, or whatever draws, has given up or drawn.
+    settled(() => {
+      const blank = mayBeBlank && innerWidth > 0 && isBlank();
+      tell("problem", { blank, message: String(message).slice(0, MOST.message), at });
+    });
   };
 
   /** The first place of a stack that has an address. */
@@ -41,8 +65,7 @@
     "error",
     (event) => {
       if (event.target instanceof HTMLElement) {
-        const address = event.target.src ?? event.target.href;
-        if (event.target.tagName === "SCRIPT") problem(`${address} could not be loaded`);
+        if (event.target.tagName === "SCRIPT") problem(`${event.target.src} could not be loaded`);
         return;
       }
       const at = event.filename ? { url: event.filename, line: event.lineno || 1, column: event.colno || 1 } : undefined;
@@ -55,7 +78,7 @@
   });
   addEventListener("securitypolicyviolation", (event) => {
     const at = event.sourceFile ? { url: event.sourceFile, line: event.lineNumber || 1, column: event.columnNumber || 1 } : undefined;
-    problem(`A preview may only use its own files: ${event.effectiveDirective} of ${event.blockedURI} was refused`, at);
+    problem(`A preview may only use its own files: ${event.effectiveDirective} of ${event.blockedURI} was refused`, at, false);
   });
 
   const watch = new MutationObserver(() => look());
@@ -70,16 +93,9 @@
     look();
     setTimeout(() => {
       look();
-      if (!painted && problems === 0) tell("problem", { blank: true, message: "The page stays empty." });
+      if (!painted && problems === 0 && innerWidth > 0) tell("problem", { blank: true, message: "The page stays empty." });
     }, MOST.blankAfterMs);
   });
-
-  // The revision is Baton's business; the app sees the address that it will have.
-  if (revision) {
-    const rest = new URLSearchParams(location.search);
-    rest.delete("instant");
-    history.replaceState(history.state, "", `${location.pathname}${rest.size > 0 ? `?${rest}` : ""}${location.hash}`);
-  }
 
   /** What Storage does, for as long as the page lives. */
   const storage = () => {
@@ -101,5 +117,12 @@
     } catch {
       Object.defineProperty(window, name, { value: storage(), configurable: true });
     }
+  }
+
+  // The revision is Baton's business; the app sees the address that it will have.
+  if (revision) {
+    const rest = new URLSearchParams(location.search);
+    rest.delete("instant");
+    history.replaceState(history.state, "", `${location.origin}${location.pathname}${rest.size > 0 ? `?${rest}` : ""}${location.hash}`);
   }
 })();

@@ -30,7 +30,8 @@ async fn a_published_build_is_served_as_browsers_need_it() {
     let slug = log.publish(BUILD).await;
     let host = format!("{slug}.localhost");
     let html = "text/html; charset=utf-8";
-    let [index, docs] = [0, 3].map(|n| format!("{SCRIPT}{}", std::str::from_utf8(BUILD[n].1).unwrap()));
+    let with_script = |page: &[u8]| std::str::from_utf8(page).unwrap().replace("<title>", &format!("{SCRIPT}<title>"));
+    let [index, docs] = [0, 3].map(|n| with_script(BUILD[n].1));
     let [index, docs] = [index.as_str(), docs.as_str()];
     // target, headers; status, type, caching, body
     type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], u16, &'a str, &'a str, Option<&'a str>);
@@ -115,7 +116,7 @@ async fn a_preview_has_its_own_host_and_shows_what_was_published_last() {
     let one = get(&house, &host, "GET", "/", &[]).await;
     log.publish(&[("index.html", b"two")]).await;
     let two = get(&house, &host, "GET", "/", &[("If-None-Match", one.header("etag").unwrap())]).await;
-    assert_eq!([one.text(), two.text()], ["one", "two"].map(|page| format!("{SCRIPT}{page}")));
+    assert_eq!([one.text(), two.text()], ["one", "two"].map(|page| format!("{page}{SCRIPT}")));
 
     let detail = house.ask("GET", &format!("/v1/chats/{}", log.accepted.chat_id), None).await.json();
     assert_eq!(detail["preview"]["host"], format!("{host}:{}", house.port));
@@ -140,17 +141,17 @@ async fn the_files_are_shown_as_they_are_before_anything_is_built() {
         ("public/robots.txt", "all"),
     ])
     .await;
-    let asked = get(&house, &host, "GET", "/?instant=0", &[PAGE]).await;
+    let asked = get(&house, &host, "GET", "/?instant=0123456789abcdef", &[PAGE]).await;
     assert_eq!(asked.status, 404, "the log does not say yet that it is one");
     log.shows_instantly().await;
-    for target in ["/?instant=0", "/?instant", "/"] {
+    for target in ["/?instant=0123456789abcdef", "/"] {
         let page = get(&house, &host, "GET", target, &[PAGE]).await;
         assert_eq!((page.status, page.header("cache-control")), (200, Some("no-store")), "{target}");
         let policy = page.header("content-security-policy").unwrap();
         assert!(policy.contains("script-src 'self' 'sha256-"), "the import map is allowed by its hash: {policy}");
         assert!(page.text().contains("/@baton/page.js") && page.text().contains("importmap"), "{}", page.text());
     }
-    let page = get(&house, &host, "GET", "/?instant=0", &[PAGE]).await.text();
+    let page = get(&house, &host, "GET", "/?instant=0123456789abcdef", &[PAGE]).await.text();
     let module = |name: &str| {
         let from = page.find(&format!("/src/{name}?module=")).unwrap_or_else(|| panic!("{name} in {page}"));
         page[from..].split('"').next().unwrap().to_owned()
@@ -160,14 +161,12 @@ async fn the_files_are_shown_as_they_are_before_anything_is_built() {
     for (target, code) in [(&main, "textContent"), (&word, "here")] {
         let answer = get(&house, &host, "GET", target, &[]).await;
         assert_eq!((answer.status, answer.header("content-type")), (200, script), "{target}");
-        assert_eq!(answer.header("cache-control"), Some(IMMUTABLE), "{target}");
+        assert_eq!(answer.header("cache-control"), Some("public, max-age=600"), "{target}");
         assert!(answer.text().contains(code) && !answer.text().contains(": string"), "{}", answer.text());
     }
     let public = get(&house, &host, "GET", "/robots.txt", &[]).await;
     assert_eq!((public.status, public.text().as_str()), (200, "all"));
-    for target in
-        ["/package.json", "/src/word.ts", "/src/word.ts?module=0000000000000000", "/.env?raw=0", "/@baton/x/react.js"]
-    {
+    for target in ["/package.json", "/src/word.ts", "/src/word.ts?module=0000000000000000", "/@baton/x/react.js"] {
         assert_eq!(get(&house, &host, "GET", target, &[]).await.status, 404, "{target}");
     }
     let hidden = get(&house, &host, "GET", "/.env", &[]).await.text();
@@ -176,12 +175,20 @@ async fn the_files_are_shown_as_they_are_before_anything_is_built() {
     assert_eq!((script.status, script.header("cache-control")), (200, Some("no-cache")));
 
     log.files(&[("src/word.ts", "export const word = ;\n")]).await;
-    assert_eq!(get(&house, &host, "GET", "/?instant=0", &[PAGE]).await.text(), page, "the last good page stays");
+    assert_eq!(
+        get(&house, &host, "GET", "/?instant=0123456789abcdef", &[PAGE]).await.text(),
+        page,
+        "the last good page stays"
+    );
     assert_eq!(get(&house, &host, "GET", &word, &[]).await.status, 200);
 
+    let own = get(&house, &host, "GET", "/?url=https://x&raw=1", &[PAGE]).await;
+    assert_eq!((own.status, own.text()), (200, page.clone()), "an app may have queries of its own");
+
     log.publish(&[("index.html", b"built")]).await;
-    for target in ["/?instant=0", "/"] {
-        assert_eq!(get(&house, &host, "GET", target, &[PAGE]).await.text(), format!("{SCRIPT}built"), "{target}");
+    assert_eq!(get(&house, &host, "GET", "/robots.txt", &[]).await.status, 404, "only what was built");
+    for target in ["/?instant=0123456789abcdef", "/"] {
+        assert_eq!(get(&house, &host, "GET", target, &[PAGE]).await.text(), format!("built{SCRIPT}"), "{target}");
     }
     assert_eq!(
         get(&house, &host, "GET", &word, &[]).await.status,
@@ -198,7 +205,7 @@ async fn an_exception_of_a_page_goes_to_the_inbox_of_its_run() {
     let path = format!("/v1/runs/{}/preview-problems", log.run());
     let report = |message: &str| {
         let at = serde_json::json!({ "url": "http://x/a?module=1", "line": 1, "column": 2 });
-        serde_json::json!({ "revision": "r", "blank": true, "message": message, "at": at })
+        serde_json::json!({ "revision": "0123456789abcdef", "blank": true, "message": message, "at": at })
     };
     let code = async |path: &str, body: serde_json::Value| {
         let answer = house.ask("POST", path, Some(body)).await;
@@ -208,6 +215,9 @@ async fn an_exception_of_a_page_goes_to_the_inbox_of_its_run() {
     };
     assert_eq!(code(&path, report("x is not defined")).await, (204, "taken".into()));
     assert_eq!(code(&path, serde_json::json!({ "message": 3 })).await, (400, "bad_body".into()));
+    let mut nowhere = report("x");
+    nowhere["revision"] = "r".into();
+    assert_eq!(code(&path, nowhere).await, (400, "no_such_page".into()));
     let other = format!("/v1/runs/{}/preview-problems", contract::RunId::from_bits(1));
     assert_eq!(code(&other, report("x")).await, (404, "no_such_run".into()));
     let most = house.runtime.limits.preview_reports;

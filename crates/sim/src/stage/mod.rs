@@ -289,7 +289,7 @@ async fn redraw(runtime: &Arc<Runtime>, sent: &[RunId]) -> Result<(), String> {
             if let Event::PreviewUrl(preview) = &entry.event
                 && preview.kind == PreviewKind::Instant
             {
-                let drawn = runtime.page(&files).map(|page| page.revision);
+                let drawn = runtime.page(files.clone()).await.map_err(|e| e.to_string())?.map(|page| page.revision);
                 if drawn.as_ref().ok() != preview.revision.as_ref() {
                     return Err(format!(
                         "event {} of {run} shows {:?}, and its files are {drawn:?}",
