@@ -6,6 +6,7 @@ mod follow;
 mod start;
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -58,6 +59,8 @@ pub struct Client {
     data: DataDir,
     /// The address that was asked for. Without one, the note in the data folder counts, and it changes with a restart.
     asked: Option<String>,
+    /// What the note said last: while a server starts again there is none, and the usual address may be another folder's server.
+    noted: Mutex<Option<String>>,
     authorization: HeaderValue,
 }
 
@@ -72,12 +75,19 @@ impl Client {
         let mut authorization = HeaderValue::from_str(&format!("Bearer {}", data.token()?))
             .context("the owner's token is no header value")?;
         authorization.set_sensitive(true);
-        Ok(Self { http: http()?, data, asked, authorization })
+        Ok(Self { http: http()?, data, asked, noted: Mutex::default(), authorization })
     }
 
     /// The server's address now, without a slash at the end.
     pub fn address(&self) -> String {
-        self.asked.clone().unwrap_or_else(|| address_of(&self.data))
+        if let Some(asked) = &self.asked {
+            return asked.clone();
+        }
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = self.data.running() {
+            *noted = Some(running.url);
+        }
+        noted.clone().unwrap_or_else(|| address_of(&self.data))
     }
 
     /// Asks for a value.
