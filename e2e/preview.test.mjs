@@ -76,6 +76,20 @@ test("N7: the last good page stays while a file is half written or wrong, and th
 	seen.check();
 });
 
+test("N7: a page whose styles do not compile does not take the place of one that has some", async () => {
+	const seen = await chat("bad styles");
+	await seen.sees("Plain page");
+	await seen.problem.waitFor();
+	assert.match(await seen.problem.innerText(), /styles do not compile.*no-such-utility/s);
+	await seen.sees("Plain page");
+	await seen.ended(1);
+	await seen.shows("built");
+	await seen.sees("Naked page");
+	const title = seen.app.getByRole("heading", { name: "Naked page" });
+	assert.equal(await title.evaluate((element) => getComputedStyle(element).color), "rgb(1, 2, 3)");
+	seen.check(/no-such-utility/);
+});
+
 test("N7: a page that shows nothing is reported to its run, which mends it", async () => {
 	const seen = await chat("it throws");
 	await seen.problem.waitFor();

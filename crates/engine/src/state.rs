@@ -122,6 +122,17 @@ pub enum Cause {
 /// Code of the problem that counts as a fault of the project: nothing is on the screen.
 pub const BLANK_PAGE: &str = "blank_page";
 
+/// A page that leaves the screen blank.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Blank {
+    /// The page.
+    pub revision: String,
+    /// What the browser said.
+    pub why: String,
+    /// Whether a check has told it: the model is asked once to mend it.
+    pub told: bool,
+}
+
 /// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunState {
@@ -157,8 +168,8 @@ pub struct RunState {
     pub published: bool,
     /// The instant page of the files as they are now, if it was shown (N7).
     pub instant: Option<String>,
-    /// An instant page that leaves the screen blank, and why, if a browser said so and no check has told it yet.
-    pub blank: Option<(String, String)>,
+    /// An instant page that leaves the screen blank, and why, if a browser said so.
+    pub blank: Option<Blank>,
     /// Exceptions that browsers have told so far.
     pub exceptions: u32,
     /// Whether the terminal event is in the log.
@@ -315,14 +326,19 @@ impl RunState {
         }
         if state.state == StepStatus::Failed && matches!(kind, StepKind::Check | StepKind::Build) {
             self.failed_rounds += 1;
-            self.blank = None;
+            self.blank.iter_mut().for_each(|blank| blank.told = true);
         }
     }
 
     /// Why the page of the files as they are now leaves the screen blank.
     pub fn shows_nothing(&self) -> Option<&str> {
-        let (revision, why) = self.blank.as_ref()?;
-        (self.instant.as_ref() == Some(revision)).then_some(why)
+        let blank = self.blank.as_ref()?;
+        (self.instant.as_ref() == Some(&blank.revision)).then_some(blank.why.as_str())
+    }
+
+    /// Whether nobody has told the model yet that the page shows nothing.
+    pub fn is_to_be_mended(&self) -> bool {
+        self.shows_nothing().is_some() && self.blank.as_ref().is_some_and(|blank| !blank.told)
     }
 
     /// What is on the screen while the files change.
@@ -343,7 +359,9 @@ impl RunState {
         let Some(revision) = &problem.revision else { return };
         if problem.code == BLANK_PAGE {
             let place = problem.place.as_ref().map(|at| format!(" ({}:{}:{})", at.path, at.line, at.column));
-            self.blank = Some((revision.clone(), format!("{}{}", problem.message, place.unwrap_or_default())));
+            let why = format!("{}{}", problem.message, place.unwrap_or_default());
+            let told = self.blank.as_ref().is_some_and(|blank| blank.told && blank.revision == *revision);
+            self.blank = Some(Blank { revision: revision.clone(), why, told });
         } else {
             self.exceptions += 1;
         }
@@ -447,7 +465,7 @@ impl RunState {
                     self.build_output.clone_from(&build.output);
                     self.build_error = None;
                     // What shows nothing is not what the person wants, even if it builds.
-                    self.dirty = self.shows_nothing().is_some();
+                    self.dirty = self.is_to_be_mended();
                 }
             }
         } else if let Event::VersionCreated(_) = event {

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use contract::event::*;
-use contract::{CallId, ChatId, Limits, MessageId, ProjectId, ProjectPath, StepId};
+use contract::{CallId, ChatId, Limits, MessageId, ProjectId, ProjectPath, StepId, VersionId};
 use engine::{Effect, RunState, step};
 
 struct Play {
@@ -247,7 +247,7 @@ fn an_app_that_shows_nothing_is_mended_before_it_is_published() {
         let next = format!("turn-{}", round + 1);
         let want = format!("+{next}, {next}#1 running > start {next}#1");
         assert_eq!(play.set(&check, 1, StepStatus::Failed, why.as_deref()), want);
-        assert_eq!(play.state.shows_nothing(), None, "it is told once");
+        assert!(!play.state.is_to_be_mended(), "it is told once");
     }
     play.write("turn-4", 1);
     play.shows("r4");
@@ -277,6 +277,13 @@ fn a_build_that_a_browser_called_blank_is_published_after_all_if_nothing_is_mend
     play.builds("build-1");
     let want = "+publish-1, publish-1#1 running > start publish-1#1";
     assert_eq!(play.set("build-1", 1, StepStatus::Completed, None), want);
+    play.feed(
+        None,
+        VersionCreated { version: VersionId::from_bits(1), parent: None, summary: String::new(), files: 1 },
+    );
+    play.set("publish-1", 1, StepStatus::Completed, None);
+    let Some(Event::RunCompleted(end)) = play.log.last().map(|entry| &entry.event) else { panic!("it ends") };
+    assert!(end.result.contains("saw nothing"), "and says what is true: {}", end.result);
 }
 
 #[test]

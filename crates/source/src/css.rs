@@ -38,6 +38,19 @@ pub(crate) enum Piece {
     Elsewhere { rule: String },
 }
 
+impl Piece {
+    fn cost(&self) -> usize {
+        let text = match self {
+            Self::Text(_) => 0,
+            Self::Url { target } => target.len(),
+            Self::Import { target, conditions, .. } => target.len() + conditions.len(),
+            Self::Tailwind { name, conditions } => name.len() + conditions.len(),
+            Self::Elsewhere { rule } => rule.len(),
+        };
+        size_of::<Self>() + 32 + text
+    }
+}
+
 /// At-rules that only Tailwind knows.
 const TAILWIND: &[&str] =
     &["tailwind", "theme", "apply", "utility", "variant", "custom-variant", "source", "reference", "plugin", "config"];
@@ -59,7 +72,8 @@ impl Sheet {
 
     /// About how much memory it takes, in bytes.
     pub(crate) fn cost(&self) -> usize {
-        self.pieces.len() * (size_of::<Piece>() + 32) + self.faults.len() * 128 + size_of::<Self>()
+        let texts: usize = self.pieces.iter().map(Piece::cost).sum();
+        texts + self.faults.len() * 128 + size_of::<Self>()
     }
 }
 

@@ -11,6 +11,15 @@ use crate::script::{Export, Fault};
 
 /// Names of a module that a message lists.
 const LISTED: usize = 8;
+/// Modules that are looked into for the names of one page. Modules that export all of each other could have it go on for ever; what
+/// is not looked up is for the build or the browser to say.
+const LOOKS: usize = 200_000;
+
+/// A search for one name: where it has been, and how much of the page's looks is left.
+struct Search<'l> {
+    seen: BTreeSet<(String, String)>,
+    left: &'l mut usize,
+}
 
 /// What a module exports under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,13 +35,14 @@ enum Answer {
 
 /// Reports every import of a name that is not exported.
 pub(crate) fn judge(closure: &mut Closure<'_, '_>) {
-    let mut faults = vec![];
+    let (mut faults, mut left) = (vec![], LOOKS);
     for Met { path, script, found } in &closure.scripts {
         for (request, found) in script.requests.iter().zip(found) {
             let Some(found) = found else { continue };
             for mention in &request.names {
                 let name = &mention.name;
-                let message = match export(closure, found, name, &mut BTreeSet::new()) {
+                let message = match export(closure, found, name, &mut Search { seen: BTreeSet::new(), left: &mut left })
+                {
                     Answer::Binding(..) | Answer::Unknown => continue,
                     Answer::Ambiguous => {
                         format!("`{name}` is exported by two of the modules that {} exports all of", label(found))
@@ -52,11 +62,11 @@ pub(crate) fn judge(closure: &mut Closure<'_, '_>) {
     }
 }
 
-fn export(closure: &Closure<'_, '_>, found: &Found, name: &str, seen: &mut BTreeSet<(String, String)>) -> Answer {
+fn export(closure: &Closure<'_, '_>, found: &Found, name: &str, search: &mut Search<'_>) -> Answer {
     let binding = |module: &str| Answer::Binding(module.to_owned(), name.to_owned());
     match found {
         Found::File(target) => match (target.form, Kind::of(&target.path)) {
-            (Form::Module, Kind::Script(_)) => script_export(closure, &target.path, name, seen),
+            (Form::Module, Kind::Script(_)) => script_export(closure, &target.path, name, search),
             (Form::Module, Kind::Json) => match closure.json_at(&target.path) {
                 None => Answer::Unknown,
                 Some(json) if !json.faults.is_empty() => Answer::Unknown,
@@ -76,21 +86,22 @@ fn export(closure: &Closure<'_, '_>, found: &Found, name: &str, seen: &mut BTree
     }
 }
 
-fn script_export(closure: &Closure<'_, '_>, path: &str, name: &str, seen: &mut BTreeSet<(String, String)>) -> Answer {
+fn script_export(closure: &Closure<'_, '_>, path: &str, name: &str, search: &mut Search<'_>) -> Answer {
     let Some(Met { script, found, .. }) = closure.script_at(path) else { return Answer::Unknown };
-    if script.opaque {
+    if script.opaque || *search.left == 0 {
         return Answer::Unknown;
     }
+    *search.left -= 1;
     let own = Answer::Binding(path.to_owned(), name.to_owned());
     match script.exports.get(name) {
         Some(Export::Own) => return own,
         Some(Export::From { request, name: there }) => {
             // A name that is passed on and missing is a fault of the module that passes it on.
             let Some(Some(found)) = found.get(*request) else { return own };
-            if !seen.insert((path.to_owned(), name.to_owned())) {
+            if !search.seen.insert((path.to_owned(), name.to_owned())) {
                 return own;
             }
-            return match export(closure, found, there, seen) {
+            return match export(closure, found, there, search) {
                 Answer::Nothing | Answer::Ambiguous => own,
                 answer @ (Answer::Binding(..) | Answer::Unknown) => answer,
             };
@@ -98,13 +109,13 @@ fn script_export(closure: &Closure<'_, '_>, path: &str, name: &str, seen: &mut B
         None => {}
     }
     // `export *` passes on everything but the default.
-    if name == "default" || !seen.insert((path.to_owned(), name.to_owned())) {
+    if name == "default" || !search.seen.insert((path.to_owned(), name.to_owned())) {
         return Answer::Nothing;
     }
     let mut result = Answer::Nothing;
     for star in &script.stars {
         let answer = match found.get(*star) {
-            Some(Some(found)) => export(closure, found, name, seen),
+            Some(Some(found)) => export(closure, found, name, search),
             Some(None) | None => Answer::Unknown,
         };
         result = match (result, answer) {

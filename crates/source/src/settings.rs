@@ -7,6 +7,7 @@ use oxc::ast::ast::{Expression, ObjectExpression, ObjectPropertyKind};
 use oxc::parser::Parser;
 use oxc::span::SourceType;
 
+use crate::script::with_room;
 use crate::tree::Tree;
 
 /// Files that Vite takes its configuration from.
@@ -24,6 +25,8 @@ const POSTCSS: [&str; 9] = [
     ".postcssrc.js",
     ".postcssrc.yml",
 ];
+/// Largest configuration that is read, in bytes.
+const CONFIGURATION: usize = 64 << 10;
 /// Files whose variables a build puts into `import.meta.env`.
 pub(crate) const ENVIRONMENT: [&str; 4] = [".env", ".env.local", ".env.production", ".env.production.local"];
 
@@ -85,6 +88,11 @@ pub(crate) fn builds(tree: &dyn Tree) -> Builds {
 /// Whether a `tsconfig.json` surely says `verbatimModuleSyntax` for the files in `src`: then imports stay although they are only used
 /// as types, and fail. It may have comments and trailing commas, so it is read as the JavaScript that it is.
 pub(crate) fn is_verbatim(tsconfig: &str) -> bool {
+    let fits = tsconfig.len() <= CONFIGURATION;
+    fits && with_room(tsconfig, || says_verbatim(tsconfig)).unwrap_or(false)
+}
+
+fn says_verbatim(tsconfig: &str) -> bool {
     let allocator = Allocator::default();
     let text = format!("({tsconfig}\n)");
     let Ok(Expression::ParenthesizedExpression(wrapped)) =
@@ -134,6 +142,11 @@ mod tests {
             ("})({", false),
         ] {
             assert_eq!(is_verbatim(text), expected, "{text}");
+        }
+        for nested in ["[", "(", "{\"a\":", "!"] {
+            for times in [1_000, 5_000, 60_000, 1_000_000] {
+                assert!(!is_verbatim(&nested.repeat(times)), "{nested}");
+            }
         }
     }
 }

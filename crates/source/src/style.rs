@@ -10,6 +10,8 @@ use crate::script::Fault;
 
 /// How deep style sheets may import each other.
 const DEPTH: usize = 20;
+/// Most sheets of other hosts. A preview's policy refuses them anyway.
+const ELSEWHERE: usize = 100;
 /// Most bytes of style in one page: a sheet that is imported often is there often.
 const BYTES: usize = 4 << 20;
 /// Bytes that a piece counts for besides its text, so that putting in nothing has an end too.
@@ -53,7 +55,7 @@ impl Styles {
                     }
                 }
                 Piece::Elsewhere { rule } => {
-                    if !self.elsewhere.contains(rule) {
+                    if self.elsewhere.len() < ELSEWHERE && !self.elsewhere.contains(rule) {
                         self.elsewhere.push(rule.clone());
                     }
                 }

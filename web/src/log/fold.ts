@@ -109,7 +109,7 @@ const handlers: { [T in Event["type"]]: Handler<EventOf<T>> } = {
 	file_delta: fileDelta,
 	file_completed: fileCompleted,
 	file_edited: (run, { path, blocks, bytes, sha256 }, head) =>
-		add(withFile(run, path, { bytes, sha256, by: "model" }), {
+		add(withFile(forgetProblems(run, path), path, { bytes, sha256, by: "model" }), {
 			kind: "file",
 			...origin(head),
 			path,
@@ -305,7 +305,8 @@ function fileDelta(run: Run, { path, offset, text }: EventOf<"file_delta">): Run
 
 function fileCompleted(run: Run, { path, bytes, sha256, by }: EventOf<"file_completed">, head: Head): Run {
 	const written = by === "model" ? run.open.get(path)?.text : undefined;
-	const next = withFile(withoutOpen(run, path), path, { bytes, sha256, by, ...(written ? { text: written } : {}) });
+	const file = { bytes, sha256, by, ...(written ? { text: written } : {}) };
+	const next = withFile(withoutOpen(forgetProblems(run, path), path), path, file);
 	if (by === "template") return next;
 	if (by === "command") {
 		const last = next.items.length - 1;
@@ -315,6 +316,12 @@ function fileCompleted(run: Run, { path, bytes, sha256, by }: EventOf<"file_comp
 			: add(next, { kind: "wrote", ...origin(head), paths: [path] });
 	}
 	return change<FileItem>(next, writing(run, path), () => ({ state: "written", bytes }));
+}
+
+/** What was wrong with a file as it was: if it still is, it is told again. */
+function forgetProblems(run: Run, path: string): Run {
+	const problems = run.problems.filter(({ revision, place }) => revision || place?.path !== path);
+	return problems.length === run.problems.length ? run : { ...run, problems };
 }
 
 function fileRejected(run: Run, { path, reason }: EventOf<"file_rejected">, head: Head): Run {

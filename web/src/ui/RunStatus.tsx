@@ -32,7 +32,7 @@ function Progress({ run }: { run: Run }) {
 		<div className="flex items-center gap-2.5 px-3 text-muted">
 			<LoaderCircle className="size-4 shrink-0 animate-spin text-accent" aria-hidden />
 			<span role="status" className="min-w-0 truncate">
-				{lost ? "Reconnecting; the work goes on" : doing(run)}
+				{lost ? "Reconnecting; the run is safe in its log" : doing(run)}
 			</span>
 			{since !== undefined && (
 				<span className="shrink-0 text-faint tabular-nums" role="timer" aria-label="Elapsed time">

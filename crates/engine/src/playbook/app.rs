@@ -30,7 +30,9 @@ pub fn next(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
 /// Why the app leaves the screen blank, as long as there are rounds left to mend it: a browser's word alone never keeps a build
 /// from being published.
 pub fn blank<'a>(limits: &Limits, state: &'a RunState) -> Option<&'a str> {
-    state.shows_nothing().filter(|_| state.stop.is_none() && u64::from(state.failed_rounds) < limits.fix_rounds)
+    state.shows_nothing().filter(|_| {
+        state.is_to_be_mended() && state.stop.is_none() && u64::from(state.failed_rounds) < limits.fix_rounds
+    })
 }
 
 fn after_turn(outcome: Outcome, state: &RunState, step: &Step, d: &mut Decision) {
@@ -118,7 +120,10 @@ fn add(state: &RunState, kind: StepKind, after: Option<&StepId>, d: &mut Decisio
 
 fn finish(state: &RunState, reason: StopReason, d: &mut Decision) {
     let said = match reason {
-        StopReason::Done if state.published => "The app is built and on screen.",
+        StopReason::Done if state.published && state.shows_nothing().is_some() => {
+            "The app is built, but the browser that looked at it saw nothing on the screen. Say what to do about it."
+        }
+        StopReason::Done if state.published => "The app is built and published.",
         StopReason::Done => "Answered. No file was changed.",
         StopReason::NoToolResults => {
             "The model only spoke and changed nothing, even after a reminder. Say what is to be built or changed."

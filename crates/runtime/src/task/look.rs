@@ -23,6 +23,10 @@ impl Task {
         if !changed || self.state.ended || self.project.files().values().all(|file| file.by == Author::Template) {
             return Ok(());
         }
+        // A file that was written again deserves to be told of again.
+        let touched: Vec<String> =
+            round.events.iter().flat_map(|entry| entry.event.changed_paths()).map(ToString::to_string).collect();
+        self.told.retain(|known| known.place.as_ref().is_none_or(|at| !touched.contains(&at.path)));
         match self.runtime.page(self.project.clone()).await? {
             Ok(page) => {
                 self.told.clear();

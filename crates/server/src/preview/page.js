@@ -12,6 +12,7 @@
   const revision = document.currentScript?.dataset.revision;
   let problems = 0;
   let painted = false;
+  let unstyled = false;
 
   const tell = (type, more) => {
     if (parent !== window) parent.postMessage({ baton: "preview", type, revision, ...more }, "*");
@@ -74,6 +75,12 @@
     true,
   );
   addEventListener("unhandledrejection", ({ reason }) => {
+    // Tailwind gave up on the styles: what would be on the screen has none, so it is not shown in the place of what has.
+    if (/\/@baton\/[^/]+\/tailwind\.js/.test(String(reason?.stack ?? ""))) {
+      unstyled = true;
+      tell("problem", { blank: false, unstyled, message: `The styles do not compile: ${reason.message}`.slice(0, MOST.message) });
+      return;
+    }
     problem(reason?.message ? `${reason.name}: ${reason.message}` : `Unhandled rejection: ${reason}`, placeIn(reason?.stack));
   });
   addEventListener("securitypolicyviolation", (event) => {
@@ -83,7 +90,7 @@
 
   const watch = new MutationObserver(() => look());
   const look = () => {
-    if (painted || innerWidth === 0 || isBlank()) return;
+    if (painted || unstyled || innerWidth === 0 || isBlank()) return;
     painted = true;
     watch.disconnect();
     frames(2, () => tell("painted"));

@@ -145,7 +145,7 @@ impl Script {
 
 /// Does something that recurses as deep as a text can be nested, on a stack that is large enough for that text; what panics all the
 /// same is a fault of that file and not the end of the program.
-fn with_room<T>(text: &str, read: impl FnOnce() -> T) -> Result<T, Fault> {
+pub(crate) fn with_room<T>(text: &str, read: impl FnOnce() -> T) -> Result<T, Fault> {
     let Some(room) = extent::stack_bytes(text) else {
         return Err(Fault::unsupported(
             "the file is too large, or nested too deeply, to be shown before it is built",

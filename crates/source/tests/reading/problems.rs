@@ -245,3 +245,37 @@ fn without_packages_only_a_page_that_needs_none_is_good() {
     assert!(problems.iter().all(|problem| problem.code == Code::Unsupported), "{:?}", told(&problems));
     assert!(packages().id().len() == 12 && none.id().is_empty());
 }
+
+/// Whatever is nested in however many levels, reading it has the stack that it takes: nobody's file ends the process.
+#[test]
+fn nesting_ends_no_process() {
+    let words = [
+        "await ", "yield ", "typeof ", "void ", "delete ", "keyof ", "infer ", "new ", "!", "-", "a?b:", "a=>", "[",
+        "(",
+    ];
+    for word in words {
+        for times in [2_000, 9_000] {
+            let nested = word.repeat(times);
+            let texts = [
+                format!("const a = {nested}1;"),
+                format!("type T = {nested}a;"),
+                format!("function* g() {{ {nested}1 }}"),
+            ];
+            for text in texts {
+                let files = project(&text, &[]);
+                let _ = reader().page(&files, &packages());
+            }
+        }
+    }
+}
+
+/// Modules that export all of each other: a name in them is looked for a bounded number of times.
+#[test]
+fn names_are_looked_for_a_bounded_number_of_times() {
+    const MODULES: usize = 60;
+    let all: String = (0..MODULES).map(|n| format!("export * from './m{n}';")).collect();
+    let names: Vec<String> = (0..2_000).map(|n| format!("n{n}")).collect();
+    let entry = format!("import {{ {} }} from './m0'; console.log({});", names.join(", "), names.join(", "));
+    let files = (0..MODULES).fold(project(&entry, &[]), |files, n| files.with(&format!("src/m{n}.ts"), &*all));
+    let _ = reader().page(&files, &packages());
+}

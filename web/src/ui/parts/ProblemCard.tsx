@@ -2,7 +2,6 @@
 
 import { Globe, MonitorX } from "lucide-react";
 import type { ProblemItem } from "../../log/state";
-import { capital } from "../format";
 import { Card } from "./Card";
 import { Words } from "./Words";
 
@@ -37,9 +36,7 @@ export function ProblemCard({ item, onOpen }: { item: ProblemItem; onOpen(path: 
 			open={warned}
 		>
 			<div className="px-3 py-2 text-muted">
-				<p className="line-clamp-6 whitespace-pre-wrap wrap-anywhere">
-					{browser ? message : <Words text={capital(message)} />}
-				</p>
+				<p className="line-clamp-6 whitespace-pre-wrap wrap-anywhere">{browser ? message : <Words text={message} />}</p>
 				{place && (
 					<button
 						type="button"

@@ -2,7 +2,6 @@
 
 import { CircleAlert, Hammer, TriangleAlert, X } from "lucide-react";
 import { Button, IconButton } from "../Button";
-import { capital } from "../format";
 import { Words } from "../parts/Words";
 import { placeText, type Told } from "./problems";
 
@@ -87,7 +86,7 @@ function lead(told: Told): string {
 
 function Message({ told }: { told: Told }) {
 	if (told.kind === "page") return told.message;
-	return <Words text={told.kind === "code" ? capital(told.message) : told.message} />;
+	return <Words text={told.message} />;
 }
 
 function More({ told }: { told: Told }) {

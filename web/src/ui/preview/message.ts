@@ -15,6 +15,8 @@ export interface ScriptPlace {
 /** Something went wrong in a page; `blank` if nothing of it is on the screen. */
 export interface PageProblem {
 	readonly blank: boolean;
+	/** Whether its styles do not compile, so that it is not fit to be seen. */
+	readonly unstyled?: true;
 	readonly message: string;
 	readonly at?: ScriptPlace;
 }
@@ -31,7 +33,9 @@ export function readMessage(data: unknown): Said | undefined {
 	if (data.type !== "problem" || typeof data.message !== "string" || data.message.trim() === "") return undefined;
 	const at = readPlace(data.at);
 	const message = cut(data.message.trim(), MESSAGE_MOST);
-	return { type: "problem", ...revision, problem: { blank: data.blank === true, message, ...(at ? { at } : {}) } };
+	const unstyled = data.unstyled === true ? ({ unstyled: true } as const) : {};
+	const problem = { blank: data.blank === true, message, ...unstyled, ...(at ? { at } : {}) };
+	return { type: "problem", ...revision, problem };
 }
 
 function readPlace(at: unknown): ScriptPlace | undefined {

@@ -115,7 +115,7 @@ function promotedAt({ shown }: Stage, next: Frame): number | undefined {
 
 /** Whether the page said that nothing is on the screen. */
 export function isBlank(frame: Frame): boolean {
-	return frame.problems.some((problem) => problem.blank);
+	return frame.problems.some((problem) => problem.blank || problem.unstyled);
 }
 
 function withProblem(frame: Frame, problem: PageProblem): Frame {

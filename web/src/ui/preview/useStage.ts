@@ -24,8 +24,21 @@ export function useStage(
 	latest.current = { stage, onProblem };
 
 	useEffect(() => {
-		if (page) tell({ type: "wanted", page });
-	}, [page, tell]);
+		if (!page) return;
+		// Whoever uses the page keeps it, with what they typed, until they look elsewhere or the page is final.
+		const inUse = () => {
+			const shown = latest.current.stage.shown;
+			return !page.final && shown !== undefined && document.activeElement === frames.current.get(shown.id);
+		};
+		const look = () => inUse() || tell({ type: "wanted", page });
+		look();
+		window.addEventListener("focus", look);
+		document.addEventListener("focusin", look);
+		return () => {
+			window.removeEventListener("focus", look);
+			document.removeEventListener("focusin", look);
+		};
+	}, [page, frames, tell]);
 
 	const at = due(stage);
 	useEffect(() => {
