@@ -37,10 +37,10 @@ test("N7 E20: the files are on the screen before the run has ended or built anyt
 	await seen.sees("Only page");
 	assert.equal(await seen.shown(), "instant");
 	assert.equal((await baton.runs()).at(-1).status, "running");
-	assert.match(await seen.label(), /^Instant · not built yet$/);
+	await seen.labelled(/^Instant · not built yet$/);
 	await seen.ended(1);
 	await seen.shows("built");
-	assert.match(await seen.label(), /^Built · Version 1$/);
+	await seen.labelled(/^Built · Version 1$/);
 	await seen.sees("Only page");
 
 	const { at } = await log();
@@ -146,7 +146,7 @@ test("E26: the page of a run that was stopped stays, says that it was not built,
 	await seen.sees("First page");
 	await seen.press("Stop");
 	await seen.ended(1, "cancelled", "cancelled");
-	assert.match(await seen.label(), /^Instant · not built$/);
+	await seen.labelled(/^Instant · not built$/);
 	await seen.reload();
 	await seen.sees("First page");
 	assert.equal(await seen.shown(), "instant");

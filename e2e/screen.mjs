@@ -120,9 +120,9 @@ export class Screen {
 		return this.#page.getByTestId("preview-kind").getAttribute("data-kind");
 	}
 
-	/** What the preview says that it shows. */
-	async label() {
-		return (await this.#page.getByTestId("preview-kind").innerText()).replace(/\s+/g, " ").trim();
+	/** Waits until the preview says that it shows this. */
+	async labelled(words) {
+		await this.#page.getByTestId("preview-kind").filter({ hasText: words }).waitFor();
 	}
 
 	/** From now on, notes at every frame whether there is one preview to see. */
