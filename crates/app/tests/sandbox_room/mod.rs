@@ -42,8 +42,13 @@ pub struct Ran {
 /// A set-up with the real launcher, below `data`.
 pub fn config(data: &Path) -> LocalSandboxConfig {
     let mut config = LocalSandboxConfig::new(data);
-    config.launcher = PathBuf::from(env!("CARGO_BIN_EXE_baton"));
+    config.launcher = launcher();
     config
+}
+
+/// The program: a copy of it, if the test that runs this one made one.
+pub fn launcher() -> PathBuf {
+    std::env::var_os("SANDBOX_TEST_LAUNCHER").map_or_else(|| env!("CARGO_BIN_EXE_baton").into(), PathBuf::from)
 }
 
 /// Opens a sandbox; where the system refuses it, the test fails with what helps.
