@@ -72,11 +72,10 @@ function film(page) {
 		while (going) {
 			const began = Date.now();
 			const png = await page.screenshot();
-			if (last && png.equals(last)) taken.at(-1).until = Date.now();
-			else {
+			if (!last?.equals(png)) {
 				const path = join(frames, `${String(taken.length).padStart(4, "0")}.png`);
 				await writeFile(path, png);
-				taken.push({ path, at: began, until: Date.now() });
+				taken.push({ path, at: began });
 				last = png;
 			}
 			await new Promise((next) => setTimeout(next, Math.max(0, began + FRAME_MS - Date.now())));

@@ -358,7 +358,7 @@ impl RunState {
     fn preview_problem(&mut self, problem: &PreviewProblem) {
         let Some(revision) = &problem.revision else { return };
         if problem.code == BLANK_PAGE {
-            let place = problem.place.as_ref().map(|at| format!(" ({}:{}:{})", at.path, at.line, at.column));
+            let place = problem.place.as_ref().map(|at| format!(" ({at})"));
             let why = format!("{}{}", problem.message, place.unwrap_or_default());
             let told = self.blank.as_ref().is_some_and(|blank| blank.told && blank.revision == *revision);
             self.blank = Some(Blank { revision: revision.clone(), why, told });

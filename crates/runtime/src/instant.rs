@@ -15,8 +15,7 @@ use source::{Leaf, Page, Problem, Reader, ReaderLimits, Served, Settings, Tree};
 use crate::ports::bus::Wake;
 use crate::ports::store::{InboxItem, ProjectRow};
 use crate::project::sha256;
-use crate::replay::{PAGE, decode};
-use crate::{Project, Runtime, RuntimeError, Template};
+use crate::{Project, Runtime, RuntimeError, Template, replay};
 
 impl Tree for Project {
     fn file(&self, path: &str) -> Option<Leaf<'_>> {
@@ -105,8 +104,8 @@ impl Instant {
 
 /// A problem as the log tells it.
 pub(crate) fn told(problem: &Problem) -> PreviewProblem {
-    let place = problem.place.as_ref().map(|at| Place { path: at.path.clone(), line: at.line, column: at.column });
-    PreviewProblem { code: problem.code.as_str().into(), message: problem.message.clone(), place, revision: None }
+    let (code, message, place) = (problem.code.as_str().into(), problem.message.clone(), problem.place.clone());
+    PreviewProblem { code, message, place, revision: None }
 }
 
 /// What becomes of a report.
@@ -196,10 +195,7 @@ impl Runtime {
         let mut draft = match &former {
             Some(draft) if goes_on(draft) => Draft::clone(draft),
             Some(_) | None => {
-                let now = match &row.current {
-                    Some(current) => Project::of_version(objects, &current.files).await?,
-                    None => Project::default(),
-                };
+                let now = replay::published(objects, row.current.as_ref()).await?;
                 let shown = former.as_ref().and_then(|draft| draft.shown.clone());
                 Draft { version, runs: vec![], now, shown, current: false }
             }
@@ -208,18 +204,12 @@ impl Runtime {
         draft.runs.extend(runs[known..].iter().map(|run| (*run, 0)));
         let mut page = None;
         for (run, seq) in &mut draft.runs {
-            loop {
-                let stored = store.read_after(*run, *seq, PAGE).await?;
-                let Some(last) = stored.last() else { break };
-                *seq = last.head.seq;
-                for stored in stored {
-                    let event = decode(*run, stored)?.event;
-                    draft.now.replay(objects, &event).await?;
-                    if matches!(&event, Event::PreviewUrl(preview) if preview.kind == PreviewKind::Instant) {
-                        page = Some(draft.now.clone());
-                    }
+            let shows = |event: &Event, now: &Project| {
+                if matches!(event, Event::PreviewUrl(preview) if preview.kind == PreviewKind::Instant) {
+                    page = Some(now.clone());
                 }
-            }
+            };
+            replay::catch_up(store, objects, *run, seq, &mut draft.now, shows).await?;
         }
         if let Some(files) = page {
             // It was one when it was shown; a newer Baton may see it otherwise, and then the build is what there is.
@@ -237,8 +227,7 @@ impl Runtime {
         if view.status.is_terminal() {
             return Ok(Reported::Ended);
         }
-        let is_revision = |text: &str| text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        if !is_revision(&report.revision) {
+        if !source::is_hash(&report.revision) {
             return Ok(Reported::NoSuchPage);
         }
         if store.inbox(run).await?.len() as u64 >= self.limits.preview_reports {
@@ -259,7 +248,6 @@ impl Runtime {
         let shown = self.instant.kept(project)?.shown.clone()?;
         let (_, address) = at.url.split_once("://")?;
         let (path, hash) = address[address.find('/')?..].split_once("?module=")?;
-        let place = self.instant.reader.origin(&shown.files, path, hash, at.line, at.column)?;
-        Some(Place { path: place.path, line: place.line, column: place.column })
+        self.instant.reader.origin(&shown.files, path, hash, at.line, at.column)
     }
 }

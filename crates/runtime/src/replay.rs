@@ -4,7 +4,7 @@ use contract::event::{Event, NewEvent};
 use contract::{ProjectId, RunId};
 use engine::RunState;
 
-use crate::ports::store::StoredEvent;
+use crate::ports::store::{PublishedVersion, StoredEvent};
 use crate::ports::{Objects, Store};
 use crate::{Project, RuntimeError};
 
@@ -12,7 +12,7 @@ use crate::{Project, RuntimeError};
 pub(crate) const PAGE: usize = 512;
 
 /// An event as it was before it was stored.
-pub(crate) fn decode(run: RunId, stored: StoredEvent) -> Result<NewEvent, RuntimeError> {
+fn decode(run: RunId, stored: StoredEvent) -> Result<NewEvent, RuntimeError> {
     let bad = |reason: String| RuntimeError::BadEvent { run, seq: stored.head.seq, reason };
     let event: Event = serde_json::from_slice(&stored.payload).map_err(|e| bad(e.to_string()))?;
     let step = stored.head.step_id.map(|id| (id, stored.head.attempt.unwrap_or(1)));
@@ -44,17 +44,48 @@ pub(crate) async fn project(
     id: ProjectId,
     until: Option<RunId>,
 ) -> Result<Project, RuntimeError> {
-    let mut project = match store.project(id).await?.and_then(|row| row.current) {
-        Some(version) => Project::of_version(objects, &version.files).await?,
-        None => Project::default(),
-    };
+    let current = store.project(id).await?.and_then(|row| row.current);
+    let mut project = published(objects, current.as_ref()).await?;
     for run in store.unpublished_runs(id).await? {
         if Some(run) == until {
             break;
         }
-        for entry in replay(store, run).await?.1 {
-            project.replay(objects, &entry.event).await?;
-        }
+        catch_up(store, objects, run, &mut 0, &mut project, |_, _| {}).await?;
     }
     Ok(project)
+}
+
+/// The files of the published version, or none if nothing is.
+pub(crate) async fn published(
+    objects: &dyn Objects,
+    current: Option<&PublishedVersion>,
+) -> Result<Project, RuntimeError> {
+    match current {
+        Some(version) => Project::of_version(objects, &version.files).await,
+        None => Ok(Project::default()),
+    }
+}
+
+/// Takes a run's events after a place into a project, up to the end of its log, which `after` is then. `seen` is called with each, and
+/// the project as it is after it.
+pub(crate) async fn catch_up(
+    store: &dyn Store,
+    objects: &dyn Objects,
+    run: RunId,
+    after: &mut u64,
+    project: &mut Project,
+    mut seen: impl FnMut(&Event, &Project),
+) -> Result<(), RuntimeError> {
+    loop {
+        let page = store.read_after(run, *after, PAGE).await?;
+        if page.is_empty() {
+            return Ok(());
+        }
+        for stored in page {
+            *after = stored.head.seq;
+            let event = decode(run, stored)?.event;
+            project.replay(objects, &event).await?;
+            seen(&event, project);
+        }
+    }
 }

@@ -72,7 +72,7 @@ fn main() {
 async fn from_nothing(client: &Client) -> (f64, f64) {
     let began = Instant::now();
     let baton = start();
-    let (_, mut events) = send(client, &baton).await;
+    let mut events = follow(client, &baton, &send(client, &baton).await).await;
     let mut instant = None;
     let built = loop {
         let event = events.next().await.expect("the run reaches its preview");
@@ -88,17 +88,26 @@ async fn from_nothing(client: &Client) -> (f64, f64) {
     (instant.expect("an instant page before the build"), built)
 }
 
-/// Sends the sentence and follows its run. Gives the preview's host as well.
-async fn send(client: &Client, baton: &Baton) -> (String, Events) {
+/// Sends the sentence: what the server answers.
+async fn send(client: &Client, baton: &Baton) -> Value {
     let request = client.post(format!("{}/v1/chats", baton.url)).bearer_auth(&baton.token);
     let accepted = request.json(&json!({ "text": MESSAGE })).send().await.expect("an answer");
-    let accepted: Value = accepted.error_for_status().expect("accepted").json().await.expect("JSON");
-    let [chat, run] = ["chat_id", "run_id"].map(|name| accepted[name].as_str().expect("an id"));
+    accepted.error_for_status().expect("accepted").json().await.expect("JSON")
+}
+
+/// Follows the run that was accepted.
+async fn follow(client: &Client, baton: &Baton, accepted: &Value) -> Events {
+    let run = accepted["run_id"].as_str().expect("a run");
+    let request = client.get(format!("{}/v1/runs/{run}/events", baton.url)).bearer_auth(&baton.token);
+    Events::of(request.send().await.expect("a stream").error_for_status().expect("a stream"))
+}
+
+/// Where the chat that was accepted has its preview.
+async fn host_of(client: &Client, baton: &Baton, accepted: &Value) -> String {
+    let chat = accepted["chat_id"].as_str().expect("a chat");
     let request = client.get(format!("{}/v1/chats/{chat}", baton.url)).bearer_auth(&baton.token);
     let chat: Value = request.send().await.expect("an answer").json().await.expect("JSON");
-    let host = chat["preview"]["host"].as_str().expect("a host").to_owned();
-    let request = client.get(format!("{}/v1/runs/{run}/events", baton.url)).bearer_auth(&baton.token);
-    (host, Events::of(request.send().await.expect("a stream").error_for_status().expect("a stream")))
+    chat["preview"]["host"].as_str().expect("a host").to_owned()
 }
 
 /// Opens what a `preview_url` says.
@@ -118,7 +127,9 @@ async fn fetch(client: &Client, baton: &Baton, host: &str, target: &str) {
 /// begin with the time that the event itself says, by the same machine's clock.
 async fn measure_instant(client: &Client, baton: &Baton) -> Round {
     let sent = Instant::now();
-    let (host, mut events) = send(client, baton).await;
+    let accepted = send(client, baton).await;
+    let host = host_of(client, baton, &accepted).await;
+    let mut events = follow(client, baton, &accepted).await;
     let (mut module, mut page, mut seen) = (None, None, None);
     while let Some(event) = events.next().await {
         let is_page = event["type"] == "preview_url" && event["kind"] == "instant";
@@ -192,13 +203,9 @@ fn start() -> Baton {
 async fn measure(client: &Client, baton: &Baton) -> Round {
     let sent = Instant::now();
     let since = |start: Instant| start.elapsed().as_secs_f64() * 1e3;
-    let request = client.post(format!("{}/v1/chats", baton.url)).bearer_auth(&baton.token);
-    let accepted = request.json(&json!({ "text": MESSAGE })).send().await.expect("an answer");
-    let accepted: Value = accepted.error_for_status().expect("accepted").json().await.expect("JSON");
+    let accepted = send(client, baton).await;
     let answered = since(sent);
-    let run = accepted["run_id"].as_str().expect("a run");
-    let request = client.get(format!("{}/v1/runs/{run}/events", baton.url)).bearer_auth(&baton.token);
-    let mut events = Events::of(request.send().await.expect("a stream").error_for_status().expect("a stream"));
+    let mut events = follow(client, baton, &accepted).await;
     let (mut first, mut model, mut token, mut told) = (None, None, sent, Vec::new());
     let preview = loop {
         let event = events.next().await.expect("the run reaches its preview");
@@ -213,9 +220,7 @@ async fn measure(client: &Client, baton: &Baton) -> Round {
         }
         told.push(event);
     };
-    let host = preview["host"].as_str().expect("a host");
-    let page = client.get(format!("{}/", baton.url)).header(HOST, host).send().await.expect("the preview");
-    page.error_for_status().expect("the preview").bytes().await.expect("its bytes");
+    open(client, baton, &preview).await;
     let shown = since(token);
     let whole = since(sent);
     // The chat's next message has to wait for the run's end.

@@ -23,7 +23,7 @@ const LONGER: &[(&str, usize, &str)] =
 const ARROWS: &[(&str, &[&str])] = &[
     ("contract", &[]),
     ("engine", &["contract"]),
-    ("source", &[]),
+    ("source", &["contract"]),
     ("runtime", &["contract", "engine", "source"]),
     ("adapters", &["contract", "runtime"]),
     ("server", &["contract", "runtime", "source"]),

@@ -56,6 +56,16 @@ pub(crate) fn project_path(url_path: &str) -> Option<String> {
     Some(path.into_owned())
 }
 
+/// Whether a text could be a revision or the hash in an address: 16 lower-case hexadecimal digits.
+pub fn is_hash(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether a query names a file by the hash of what is in it. Queries of an app's own are none of these.
+pub fn is_named_by_hash(query: &str) -> bool {
+    Form::parse(query).is_some_and(|(_, hash)| is_hash(hash))
+}
+
 /// The first digits of a file's hash, which stand in its address.
 pub(crate) fn short(sha256: &str) -> &str {
     sha256.get(..16).unwrap_or(sha256)

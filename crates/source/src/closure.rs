@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use contract::event::Place;
+
 use crate::address::{self, Form};
 use crate::css::Sheet;
 use crate::json::Json;
 use crate::kind::Kind;
 use crate::memory::{Known, Memory, Reading};
 use crate::packages::Packages;
-use crate::problem::{Code, Place, Problem, place};
+use crate::problem::{Code, Problem, place};
 use crate::reader::ReaderLimits;
 use crate::resolve::{Found, Target, resolve};
 use crate::script::{Dialect, Fault, How, Mention, Names, Script};

@@ -27,10 +27,11 @@ mod settings;
 mod style;
 mod tree;
 
+pub use address::{is_hash, is_named_by_hash};
 pub use embed::with_script;
 pub use packages::{Packages, PackagesError};
 pub use page::Page;
-pub use problem::{Code, Place, Problem};
+pub use problem::{Code, Problem};
 pub use reader::{Reader, ReaderLimits};
 pub use serve::Served;
 pub use settings::Settings;

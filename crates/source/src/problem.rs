@@ -2,16 +2,7 @@
 
 use std::fmt;
 
-/// Where in a file something stands.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
-    /// The file, below the project: `src/App.tsx`.
-    pub path: String,
-    /// The line, from 1.
-    pub line: u32,
-    /// The character of the line, from 1.
-    pub column: u32,
-}
+use contract::event::Place;
 
 /// What kind of problem it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,12 +44,6 @@ pub struct Problem {
     pub message: String,
     /// Where, if it is somewhere.
     pub place: Option<Place>,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.path, self.line, self.column)
-    }
 }
 
 impl fmt::Display for Problem {

@@ -1,11 +1,13 @@
 //! The door of this crate: pages, checks, single files and places, over one shared memory of what was read.
 
+use contract::event::Place;
+
 use crate::closure::{Judge, Project, is_verbatim};
 use crate::kind::Kind;
 use crate::memory::Memory;
 use crate::packages::Packages;
 use crate::page::{self, Page};
-use crate::problem::{Place, Problem, place};
+use crate::problem::{Problem, place};
 use crate::serve::{self, Served};
 use crate::settings::{Builds, Settings, builds};
 use crate::tree::Tree;

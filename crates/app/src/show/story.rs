@@ -208,7 +208,7 @@ pub fn summary(event: &Event) -> String {
 
 /// What keeps an instant preview from being shown, or what it threw.
 fn problem_words(problem: &PreviewProblem) -> String {
-    let place = problem.place.as_ref().map(|at| format!("{}:{}:{} ", at.path, at.line, at.column)).unwrap_or_default();
+    let place = problem.place.as_ref().map(|at| format!("{at} ")).unwrap_or_default();
     match problem.code.as_str() {
         "unsupported" => format!("shown after the build: {place}{}", problem.message),
         "exception" | "blank_page" => format!("the page says: {place}{}", problem.message),

@@ -18,8 +18,6 @@ use crate::serve::App;
 const SCRIPT: &str = include_str!("page.js");
 const SCRIPT_NAME: &str = "page.js";
 
-/// What a page can want of a file that it names by a hash.
-const FORMS: [&str; 3] = ["module", "url", "raw"];
 /// The template's packages: what their address holds is the hash of all of them.
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 /// Modules of a project: their address holds the hash of their source, and how that is transformed may change with an upgrade.
@@ -30,12 +28,7 @@ const REVALIDATE: &str = "no-cache";
 /// Whether the query asks for the files as they are rather than for their build: `instant=` and a revision. Which one does not
 /// matter, since the latest is what there is.
 pub fn is_asked_for(parts: &Parts) -> bool {
-    parts.uri.query().and_then(|query| query.strip_prefix("instant=")).is_some_and(is_hash)
-}
-
-/// 16 lower-case hexadecimal digits.
-fn is_hash(text: &str) -> bool {
-    text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    parts.uri.query().and_then(|query| query.strip_prefix("instant=")).is_some_and(source::is_hash)
 }
 
 /// The latest page of the project's files, if nothing newer is built.
@@ -52,7 +45,7 @@ pub async fn page(app: &App, slug: &str, parts: &Parts) -> Result<Option<Answere
 /// A file of the project that a page names by a hash of what is in it. Queries of the app's own are none of these.
 pub async fn module(app: &App, slug: &str, parts: &Parts) -> Result<Option<Response>, RuntimeError> {
     let query = parts.uri.query().unwrap_or_default();
-    if !query.split_once('=').is_some_and(|(form, hash)| FORMS.contains(&form) && is_hash(hash)) {
+    if !source::is_named_by_hash(query) {
         return Ok(None);
     }
     let served = app.runtime.instant_module(slug, parts.uri.path(), query).await?;
