@@ -63,7 +63,7 @@ need_linux() {
   [ "$(uname -s)" = Linux ] || stop "Baton runs on Linux: its sandbox is made of Linux namespaces." "On other systems, use a Linux virtual machine."
 }
 
-# Makes sure of tools: need rust|node|pgrep|chromium… Whatever the system lacks for them is installed in one go, so that root is needed once.
+# Makes sure of tools: need rust|node|pgrep|postgres|redis|chromium… Whatever the system lacks for them is installed in one go, so that root is needed once.
 need() {
   local tool packages=()
   for tool; do
@@ -75,6 +75,8 @@ need() {
       node) have npm || packages+=(nodejs npm) ;;
       pgrep) have pgrep || packages+=(procps) ;;
       chromium) [ -x "$chromium" ] || packages+=(chromium) ;;
+      postgres) have_postgres || packages+=(postgresql) ;;
+      redis) have redis-server || packages+=(redis-server) ;;
     esac
   done
   [ ${#packages[@]} = 0 ] || debian "${packages[@]}"
@@ -85,6 +87,9 @@ need() {
     esac
   done
 }
+
+# The server's programs, which Debian keeps out of the PATH.
+have_postgres() { compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || { have pg_config && [ -x "$(pg_config --bindir)/initdb" ]; }; }
 
 have_cargo() { have cargo || [ -x "$HOME/.cargo/bin/cargo" ]; }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use adapters::model::{Compatible, CompatibleConfig, Secret};
 use contract::Limits;
+use contract::event::{ModelRef, Provider};
 use futures::StreamExt as _;
 use runtime::ports::model::{
     Model, ModelError, ModelErrorKind, ModelEvent, ModelFinish, ModelRequest, PromptMessage, Speaker,
@@ -36,7 +37,8 @@ fn model(base_url: &str) -> Compatible {
 
 fn question() -> ModelRequest {
     let message = |speaker, text: &str| PromptMessage { speaker, text: text.into() };
-    ModelRequest { messages: vec![message(Speaker::System, "be good"), message(Speaker::User, "hi\n")] }
+    let model = ModelRef { provider: Provider::Compatible, name: "m-1".into() };
+    ModelRequest { model, messages: vec![message(Speaker::System, "be good"), message(Speaker::User, "hi\n")] }
 }
 
 /// Asks and gives all pieces.

@@ -1,83 +1,216 @@
-//! The one place where adapters are chosen: settings in, a server and a worker out (N3).
+//! The one place where adapters are chosen: settings in, the parts of a role out (N3, E25).
 //!
-//! Everything below it knows ports alone. It starts nothing but what an adapter needs to be ready.
+//! `baton up` is server and worker in one process; each of the two alone is the same code with the other left out. Everything below
+//! knows ports alone. It starts nothing but what an adapter needs to be ready, until [`House::open`].
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use adapters::bus::LocalBus;
+use adapters::bus::{LocalBus, RedisBus};
 use adapters::model::scripted::demo_scripts;
 use adapters::model::{Compatible, CompatibleConfig, ScriptedModel};
 use adapters::objects::AddressedObjects;
+use adapters::sandbox::AbsentSandbox;
 use adapters::sandbox::local::{LocalSandbox, LocalSandboxConfig};
+use adapters::store::postgres::{Postgres, PostgresOptions};
 use adapters::store::sqlite::{Options, Sqlite};
 use adapters::world::SystemWorld;
 use contract::Limits;
 use contract::event::{ModelRef, Provider};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use runtime::ports::sandbox::{IsolationLevel, IsolationReport};
-use runtime::ports::{Model, Sandbox as _, World as _};
+use runtime::ports::{Bus, Model, Sandbox, Store, World as _};
 use runtime::{Ports, PreviewAddress, Runtime, Worker};
 use server::{OwnerToken, Server, ServerConfig};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
-use crate::config::{ModelSetting, Settings};
+use crate::config::{self, ModelSetting, Role, Settings, Shared};
 use crate::data::DataDir;
 use crate::exit::Refusal;
 use crate::node;
 use crate::template::{self, Prepared};
 
-/// Below this name browsers find this machine, whatever comes before it (RFC 6761).
-const PREVIEWS: &str = "localhost";
 /// The name of the built-in demo.
 const DEMO: &str = "demo";
+/// How long the last wake-ups of a process may take to leave it. Whoever misses them polls.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// The parts that run.
+/// The parts of a process, ready to run.
 pub struct House {
-    /// The doors.
-    pub server: Server,
-    /// The hands.
-    pub worker: Worker,
+    server: Option<Server>,
+    worker: Option<Worker>,
+    bus: Option<Arc<RedisBus>>,
+    /// The name by which events know this worker.
+    pub name: String,
     /// How generated code is isolated.
     pub isolation: IsolationReport,
 }
 
-/// Puts everything together on a data folder, for previews on this port.
+/// Puts together what a role needs on a data folder. `port` is the server's.
 ///
 /// # Errors
 /// What is missing or in the way, with what to do about it.
-pub async fn house(settings: &Settings, data: &DataDir, port: u16, demo_speed: f64) -> anyhow::Result<House> {
-    let limits = settings.limits.clone();
+pub async fn house(
+    role: Role,
+    settings: &Settings,
+    data: &DataDir,
+    port: u16,
+    demo_speed: f64,
+) -> anyhow::Result<House> {
+    let (limits, shared) = (settings.limits.clone(), &settings.shared);
     let prepared = template::find(settings.templates.as_deref(), data, &limits)?;
-    let options =
-        Options { commit_events: usize::try_from(limits.commit_batch).unwrap_or(usize::MAX), ..Options::default() };
-    let store =
-        Sqlite::open(data.path(), &options).map_err(|error| Refusal::failed(error.to_string(), error.action()))?;
-    // The store has locked the folder: from here on it is ours alone.
-    let world = SystemWorld::new();
-    let token = data.token_or([world.random(), world.random()])?;
-    let objects = AddressedObjects::local(&data.path().join("objects"))
+    // First, since SQLite's locks the folder: from then on it is ours alone.
+    let store = store(shared, data, &limits).await?;
+    let redis = redis(role, shared)?;
+    let objects = AddressedObjects::local(&objects(shared, data))
         .map_err(|error| Refusal::failed(error.to_string(), error.action()))?;
-    let sandbox = sandbox(data, Some(&prepared)).await?;
+    let (sandbox, isolation) = hands(role, data, &prepared).await?;
+    let world = SystemWorld::new();
+    // Processes in containers often have the same number, and the same name.
+    let name = format!("{}-{}-{:08x}", node::host_name(), std::process::id(), world.random() >> 96);
+    let token = match role {
+        Role::Up | Role::Server => Some(token(shared, data, &world)?),
+        Role::Worker => None,
+    };
+    let bus: Arc<dyn Bus> = match &redis {
+        Some(redis) => redis.clone(),
+        None => Arc::new(LocalBus::new()),
+    };
+    let ports = Ports {
+        store,
+        bus,
+        objects: Arc::new(objects),
+        model: model(&settings.model, &limits, demo_speed)?,
+        sandbox,
+        world: Arc::new(world),
+    };
+    let (host_suffix, preview_port) = shared.previews(port);
+    let preview = PreviewAddress { host_suffix, port: preview_port };
+    let runtime = Runtime::new(ports, limits, preview, prepared.template);
+    runtime.keep_private(private(settings, data));
+    let server = token.map(|token| server(role, &runtime, port, &token)).transpose()?;
+    let worker = match role {
+        Role::Up | Role::Worker => Some(Worker::new(runtime, name.clone())),
+        Role::Server => None,
+    };
+    Ok(House { server, worker, bus: redis, name, isolation })
+}
+
+/// What no run that is exported may hold, as far as it is known: keys, folders and the name of this machine.
+fn private(settings: &Settings, data: &DataDir) -> Vec<String> {
+    let key = match &settings.model {
+        ModelSetting::Compatible { key: Some(key), .. } => Some(key.expose().to_owned()),
+        ModelSetting::Compatible { key: None, .. } | ModelSetting::Demo => None,
+    };
+    let token = settings.shared.owner_token.as_ref().map(|token| token.expose().to_owned());
+    let folders = [data.path().to_str().map(str::to_owned), config::environment("HOME")];
+    folders.into_iter().chain([key, token, Some(node::host_name())]).flatten().collect()
+}
+
+fn server(role: Role, runtime: &Arc<Runtime>, port: u16, owner_token: &OwnerToken) -> anyhow::Result<Server> {
+    let metrics = PrometheusBuilder::new().install_recorder().map_err(|error| {
+        Refusal::failed(format!("metrics cannot be recorded: {error}"), "this is a fault of Baton: report it")
+    })?;
+    let server = Server::new(ServerConfig { runtime: runtime.clone(), port, owner_token: *owner_token, metrics });
+    Ok(match role {
+        Role::Up => server,
+        Role::Server | Role::Worker => server.among_others(),
+    })
+}
+
+/// The owner's token: of the environment, or else the one that all servers of the data folder share.
+fn token(shared: &Shared, data: &DataDir, world: &SystemWorld) -> anyhow::Result<OwnerToken> {
+    Ok(match &shared.owner_token {
+        Some(token) => OwnerToken::new(token.expose()),
+        None => OwnerToken::new(&data.token_or(&|| world.random())?),
+    })
+}
+
+impl House {
+    /// Begins: takes connections if it has a server, and runs if it has a worker, until `stop`.
+    pub fn open(self, listener: Option<TcpListener>, stop: &CancellationToken) -> Open {
+        let mut parts = JoinSet::new();
+        if let Some(worker) = self.worker {
+            let stop = stop.clone();
+            parts.spawn(async move {
+                worker.run(stop).await;
+                Ok(())
+            });
+        }
+        if let Some((server, listener)) = self.server.zip(listener) {
+            parts.spawn(server.serve(listener, stop.clone()));
+        }
+        Open { parts, bus: self.bus, stop: stop.clone() }
+    }
+}
+
+/// A house at work.
+pub struct Open {
+    parts: JoinSet<std::io::Result<()>>,
+    bus: Option<Arc<RedisBus>>,
+    stop: CancellationToken,
+}
+
+impl Open {
+    /// Waits for the end of all parts: runs are handed back, and others are told so.
+    ///
+    /// # Errors
+    /// If a part failed. Then none goes on: messages that nobody works on, or work that nobody can see.
+    pub async fn end(mut self) -> anyhow::Result<()> {
+        let mut outcome = Ok(());
+        while let Some(ended) = self.parts.join_next().await {
+            self.stop.cancel();
+            let ended = ended.map_err(anyhow::Error::from).and_then(|ended| ended.map_err(anyhow::Error::from));
+            outcome = outcome.and(ended);
+        }
+        if let Some(bus) = &self.bus {
+            bus.flush(LAST_WORDS).await;
+        }
+        outcome
+    }
+}
+
+/// The store: PostgreSQL where a database is named, else SQLite in the data folder.
+///
+/// # Errors
+/// If it cannot be used: it does not answer, is newer than this program, or belongs to another process.
+pub async fn store(shared: &Shared, data: &DataDir, limits: &Limits) -> anyhow::Result<Arc<dyn Store>> {
+    if let Some(url) = &shared.database {
+        let store = Postgres::open(url.expose(), &PostgresOptions::from(limits)).await;
+        return Ok(Arc::new(store.map_err(|error| Refusal::failed(error.to_string(), error.action()))?));
+    }
+    let commit_events = usize::try_from(limits.commit_batch).unwrap_or(usize::MAX);
+    let store = Sqlite::open(data.path(), &Options { commit_events, ..Options::default() });
+    Ok(Arc::new(store.map_err(|error| Refusal::failed(error.to_string(), error.action()))?))
+}
+
+/// The bus between processes, if there is one and this role has use for it. That it does not answer is no error.
+fn redis(role: Role, shared: &Shared) -> anyhow::Result<Option<Arc<RedisBus>>> {
+    let alone = role == Role::Up && shared.database.is_none();
+    let Some(url) = shared.redis.as_ref().filter(|_| !alone) else { return Ok(None) };
+    let bus = RedisBus::open(url.expose());
+    bus.map(|bus| Some(Arc::new(bus))).map_err(|error| Refusal::usage(format!("{url}: {error}"), error.action()))
+}
+
+/// Where objects are kept.
+pub fn objects(shared: &Shared, data: &DataDir) -> PathBuf {
+    shared.objects.clone().unwrap_or_else(|| data.path().join("objects"))
+}
+
+/// Where generated code runs, if it runs in this process.
+async fn hands(role: Role, data: &DataDir, prepared: &Prepared) -> anyhow::Result<(Arc<dyn Sandbox>, IsolationReport)> {
+    let sandbox: Arc<dyn Sandbox> = match role {
+        Role::Up | Role::Worker => Arc::new(sandbox(data, Some(prepared)).await?),
+        Role::Server => Arc::new(AbsentSandbox::new()),
+    };
     let isolation = sandbox.report().clone();
     if isolation.level == IsolationLevel::Refused {
         tracing::warn!(reason = isolation.reason, "the sandbox is refused here: runs will fail; see `baton doctor`");
     }
-    let ports = Ports {
-        store: Arc::new(store),
-        bus: Arc::new(LocalBus::new()),
-        objects: Arc::new(objects),
-        model: model(&settings.model, &limits, demo_speed)?,
-        sandbox: Arc::new(sandbox),
-        world: Arc::new(world),
-    };
-    let preview = PreviewAddress { host_suffix: PREVIEWS.into(), port };
-    let runtime = Runtime::new(ports, limits, preview, prepared.template);
-    let metrics = PrometheusBuilder::new().install_recorder().map_err(|error| {
-        Refusal::failed(format!("metrics cannot be recorded: {error}"), "this is a fault of Baton: report it")
-    })?;
-    let server =
-        Server::new(ServerConfig { runtime: runtime.clone(), port, owner_token: OwnerToken::new(&token), metrics });
-    let worker = Worker::new(runtime, format!("{}-{}", node::host_name(), std::process::id()));
-    Ok(House { server, worker, isolation })
+    Ok((sandbox, isolation))
 }
 
 /// The sandbox on a data folder, with the template's dependencies if there is one.
@@ -124,5 +257,15 @@ pub fn model_words(setting: &ModelSetting) -> String {
         ModelSetting::Compatible { name, url, key } => {
             format!("{name} at {url}, {}", if key.is_some() { "key ***" } else { "no key" })
         }
+    }
+}
+
+/// How generated code is isolated, for a person.
+pub fn isolation_words(level: IsolationLevel) -> &'static str {
+    match level {
+        IsolationLevel::Full => "full isolation",
+        IsolationLevel::Soft => "soft isolation; `baton doctor` says what is missing",
+        IsolationLevel::Refused => "refused here, so runs will fail; `baton doctor` says what to do",
+        IsolationLevel::Elsewhere => "of the workers",
     }
 }

@@ -1,36 +1,33 @@
-//! The data folder: where it is, the owner's token in it, and the note that a running server leaves there.
+//! The data folder: where it is, the owner's token in it, and the notes that running servers leave there.
 //!
 //! What the adapters keep there (database, objects, workspaces) is theirs; this file only names the places.
 
 #![expect(clippy::disallowed_methods, reason = "owns the data folder's small files")]
+
+mod note;
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-use serde::{Deserialize, Serialize};
-
 use crate::exit::Refusal;
+use crate::node;
+use anyhow::Context as _;
+
+pub use note::{Note, Running};
 
 /// Hexadecimal digits of the owner's token: 256 bits.
 const TOKEN_DIGITS: usize = 64;
 
+/// The note of a server that has the folder to itself.
+const NOTE: &str = "server.json";
+/// Where several servers have theirs.
+const NOTES: &str = "servers";
+
 /// The data folder. It need not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataDir(PathBuf);
-
-/// What a running server writes into its data folder, so that commands find it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Running {
-    /// Its process.
-    pub pid: u32,
-    /// Its port on 127.0.0.1.
-    pub port: u16,
-    /// Its address, without a slash at the end.
-    pub url: String,
-}
 
 impl DataDir {
     /// The folder that was asked for, or `$XDG_DATA_HOME/baton`, or `~/.local/share/baton`.
@@ -107,24 +104,28 @@ impl DataDir {
         }
     }
 
-    /// The owner's token, made of `fresh` if there is none. Readable by its owner alone from the first moment, and never half
-    /// written. Only the server calls this, which has the folder to itself.
+    /// The owner's token, made of `random` if there is none. Readable by its owner alone from the first moment, and never half
+    /// written. Of several servers that start at once, the first makes it and all have it.
     ///
     /// # Errors
     /// If it cannot be written or read.
-    pub fn token_or(&self, fresh: [u128; 2]) -> anyhow::Result<String> {
+    pub fn token_or(&self, random: &dyn Fn() -> u128) -> anyhow::Result<String> {
         let path = self.token_path();
         if path.exists() {
             return self.token();
         }
-        let token = format!("{:032x}{:032x}", fresh[0], fresh[1]);
-        let new = path.with_extension("new");
-        let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
-        written
-            .and_then(|mut file| file.write_all(token.as_bytes()).and_then(|()| file.sync_all()))
-            .and_then(|()| fs::rename(&new, &path))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(token)
+        let fresh = path.with_extension(format!("{:08x}", random() >> 96));
+        let text = format!("{:032x}{:032x}", random(), random());
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh);
+        let written = written.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+        // A link is made whole or not at all, and never in the place of another.
+        let made = written.and_then(|()| match fs::hard_link(&fresh, &path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        });
+        let _ = fs::remove_file(&fresh);
+        made.with_context(|| format!("cannot write {}", path.display()))?;
+        self.token()
     }
 
     /// Where the owner's token is.
@@ -132,33 +133,36 @@ impl DataDir {
         self.0.join("owner-token")
     }
 
-    /// What the last server here wrote about itself. It may be gone.
+    /// What a server here wrote about itself: one that lives, if there is one; else one that is gone and may come back.
     pub fn running(&self) -> Option<Running> {
-        serde_json::from_slice(&fs::read(self.running_path()).ok()?).ok()
+        let here = node::host_name();
+        let mut notes: Vec<_> = self.notes().iter().filter_map(|path| note::read(path)).collect();
+        notes.retain(|(running, _)| running.host.is_empty() || running.host == here);
+        let living = notes.iter().position(|(_, lives)| *lives).unwrap_or(0);
+        (living < notes.len()).then(|| notes.swap_remove(living).0)
     }
 
-    /// Tells commands where the server is.
+    /// Tells commands where the server is, for as long as what is returned is held. One that has the folder to itself (`alone`) has a
+    /// note of a fixed name; of several, each has its own.
     ///
     /// # Errors
     /// If the note cannot be written.
-    pub fn set_running(&self, running: &Running) -> anyhow::Result<()> {
-        let path = self.running_path();
-        let fresh = path.with_extension("json.new");
-        fs::write(&fresh, serde_json::to_vec(running)?)
-            .and_then(|()| fs::rename(&fresh, &path))
-            .with_context(|| format!("cannot write {}", path.display()))
+    pub fn announce(&self, running: &Running, alone: bool) -> anyhow::Result<Note> {
+        let path = match alone {
+            true => self.0.join(NOTE),
+            // Ports are a machine's, and the folder may be several machines'.
+            false => self.0.join(NOTES).join(format!("{}-{}.json", running.host, running.port)),
+        };
+        Note::write(path.clone(), running).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Takes the note back, if it is this process' own.
-    pub fn clear_running(&self, pid: u32) {
-        if self.running().is_some_and(|running| running.pid == pid) {
-            // Whoever finds a stale note sees that nobody answers there.
-            let _ = fs::remove_file(self.running_path());
-        }
-    }
-
-    fn running_path(&self) -> PathBuf {
-        self.0.join("server.json")
+    /// Notes that there are, the one with the fixed name first.
+    fn notes(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.0.join(NOTES)).into_iter().flatten().flatten();
+        let mut several: Vec<_> =
+            entries.map(|entry| entry.path()).filter(|path| path.extension() == Some("json".as_ref())).collect();
+        several.sort();
+        [vec![self.0.join(NOTE)], several].concat()
     }
 }
 
@@ -174,12 +178,16 @@ pub fn mode(path: &Path) -> io::Result<Option<u32>> {
     }
 }
 
-fn is_token(text: &str) -> bool {
+/// Whether a text has the form of an owner's token.
+pub fn is_token(text: &str) -> bool {
     text.len() == TOKEN_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     #[test]
@@ -204,21 +212,51 @@ mod tests {
         let data = DataDir(folder.path().join("a/b"));
         assert!(data.token().is_err(), "none yet");
         data.make().unwrap();
-        let token = data.token_or([7, 9]).unwrap();
-        assert_eq!((token.len(), data.token_or([1, 1]).unwrap(), data.token().unwrap()), (64, token.clone(), token));
+        let thrown = AtomicU64::new(0);
+        let random = || u128::from(thrown.fetch_add(1, Ordering::Relaxed)) << 96;
+        // Servers that start at once agree on one.
+        let tokens: BTreeSet<_> = std::thread::scope(|scope| {
+            let servers: Vec<_> = (0..8).map(|_| scope.spawn(|| data.token_or(&random).unwrap())).collect();
+            servers.into_iter().map(|server| server.join().unwrap()).collect()
+        });
+        assert_eq!(tokens, [data.token().unwrap()].into());
+        assert_eq!(data.token_or(&random).unwrap().len(), 64);
         assert_eq!(mode(&data.token_path()).unwrap(), Some(0o600));
         assert_eq!(mode(data.path()).unwrap(), Some(0o700));
+        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 1, "nothing half made is left");
     }
 
     #[test]
-    fn only_the_server_that_wrote_the_note_takes_it_back() {
+    fn commands_find_a_server_that_lives_and_its_note_goes_with_it() {
         let folder = tempfile::tempdir().unwrap();
         let data = DataDir(folder.path().to_owned());
-        let running = Running { pid: 7, port: 1, url: "http://127.0.0.1:1".into() };
-        data.set_running(&running).unwrap();
-        data.clear_running(8);
-        assert_eq!(data.running(), Some(running));
-        data.clear_running(7);
-        assert_eq!(data.running(), None);
+        let running = |port: u16| Running {
+            host: node::host_name(),
+            pid: u32::from(port),
+            port,
+            url: format!("http://127.0.0.1:{port}"),
+        };
+        let port = || data.running().map(|running| running.port);
+        assert_eq!(port(), None);
+        let one = data.announce(&running(1), false).unwrap();
+        let two = data.announce(&running(2), false).unwrap();
+        let elsewhere = Running { host: "another machine".into(), ..running(0) };
+        let _elsewhere = data.announce(&elsewhere, false).unwrap();
+        assert_eq!(port(), Some(1));
+        // As a crash leaves it: there, and held by nobody.
+        let left = folder.path().join(NOTES).join("left");
+        fs::hard_link(&one.path, &left).unwrap();
+        let path = one.path.clone();
+        drop(one);
+        fs::rename(&left, &path).unwrap();
+        assert_eq!(port(), Some(2), "one that lives");
+        drop(two);
+        assert_eq!(port(), Some(1), "one that may come back");
+        let former = data.announce(&running(3), true).unwrap();
+        let alone = data.announce(&running(4), true).unwrap();
+        drop(former);
+        assert_eq!(port(), Some(4), "only the server that wrote a note takes it back");
+        drop(alone);
+        assert_eq!(port(), Some(1));
     }
 }

@@ -11,8 +11,10 @@ mod data;
 mod exit;
 mod node;
 mod output;
+mod process;
 mod show;
 mod template;
+mod watch;
 
 use std::process::ExitCode;
 

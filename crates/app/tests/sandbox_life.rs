@@ -336,3 +336,22 @@ async fn where_namespaces_are_refused() {
     assert!(error.to_string().contains("max_user_namespaces"), "{error}");
     assert!(error.action().contains("sudo sysctl -w user.max_user_namespaces=15000"), "{}", error.action());
 }
+
+/// Promise 7: processes share a data folder, and a worker that wakes after its lease writes where nobody reads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sandboxes_on_one_data_folder_leave_each_other_alone() {
+    let room = Room::new().await;
+    room.sh("echo early > App.tsx").await;
+    let other = sandbox_room::sandbox(sandbox_room::config(room.data.path())).await;
+    let next = sandbox_room::open(&other, 2).await;
+    // The first process had been paused: it goes on with its claim.
+    let ran = room.sh("echo late >> App.tsx; cat App.tsx").await;
+    assert_eq!(ran.stdout, "early\nlate\n", "nobody took its files away");
+    assert!(next.scan(SCAN).await.unwrap().files.is_empty(), "the later claim's workspace is its own");
+    next.write(&[(path("App.tsx"), "of the successor".into())]).await.unwrap();
+    assert_eq!(room.sh("cat App.tsx").await.stdout, "early\nlate\n");
+    drop((next, other));
+    let third = sandbox_room::sandbox(sandbox_room::config(room.data.path())).await;
+    assert_eq!(room.sh("cat App.tsx").await.stdout, "early\nlate\n", "whoever comes and goes");
+    drop(third);
+}

@@ -56,6 +56,29 @@ impl RunStatus {
     }
 }
 
+/// What a run is doing, in the words of its playbook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ExecutionState {
+    /// Nothing yet.
+    #[default]
+    Init,
+    /// A model is being asked.
+    LlmStream,
+    /// Tools that the model asked for are running.
+    ToolExec,
+    /// What the run made is checked, built and published.
+    Apply,
+    /// Another turn will begin.
+    NextTurn,
+    /// Ended; `stop_reason` tells how.
+    Complete,
+    /// Could not be finished.
+    Failed,
+    /// Was stopped.
+    Cancelled,
+}
+
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunView {
@@ -67,11 +90,21 @@ pub struct RunView {
     pub project_id: ProjectId,
     /// Where it is.
     pub status: RunStatus,
+    /// What it is doing.
+    pub state: ExecutionState,
+    /// Questions to the model so far.
+    pub turn: u32,
+    /// The run that started it, if another run did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
     /// What the person wrote, shortened.
     pub title: String,
     /// Why it stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,
+    /// Stable code of what went wrong, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// What went wrong, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -128,6 +161,12 @@ pub struct MessageView {
     pub run_id: RunId,
     /// When it was written.
     pub created_at: u64,
+    /// Tokens that a model wrote for it, once its run has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Milliseconds from the request to the end of its run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
 }
 
 /// A chat with its messages and runs, oldest first.
@@ -263,6 +302,49 @@ pub struct GraphView {
     pub steps: Vec<StepView>,
 }
 
+/// Answer of `GET /v1/runs/{id}/verify`: whether what is stored of a run is what its log says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Verification {
+    /// The run.
+    pub run_id: RunId,
+    /// Events of its log that were read.
+    pub events: u64,
+    /// The place of its snapshot, if it has one that was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<u64>,
+    /// Everything that is other than it should be, a sentence each; nothing if all is well.
+    pub differences: Vec<String>,
+}
+
+/// Body of `POST /v1/runs/{id}/fork` (N5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewFork {
+    /// The step that is performed anew, with all that follows: one of `GET /v1/runs/{id}/graph` that has begun.
+    pub at: StepId,
+    /// Name of the model that is asked from there on; the same as before if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// Body of `POST /v1/projects/{id}/uploads`: files that are put in one change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Upload {
+    /// The files, each once.
+    pub files: Vec<UploadedFile>,
+}
+
+/// A file of an upload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UploadedFile {
+    /// Where it is put.
+    pub path: ProjectPath,
+    /// Its bytes in base64 (RFC 4648 § 4).
+    pub base64: String,
+}
+
 /// Body of `POST /v1/session`: a one-use code from a printed link, exchanged for a cookie.
 #[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -296,7 +378,7 @@ pub struct SystemView {
 /// How far the sandbox isolates, as it was verified (N9).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SandboxView {
-    /// `full`, `soft` (some limits are only watched over) or `refused`.
+    /// `full`, `soft` (some limits are only watched over), `refused`, or `elsewhere`: workers of their own verify theirs.
     pub level: String,
     /// What is in force and what is not.
     pub features: Vec<SandboxFeature>,

@@ -4,6 +4,7 @@
 //! event schema are generated from it (E27). It must not do I/O, know the time, or depend on anything but serde, utoipa and memchr.
 
 pub mod api;
+pub mod bundle;
 pub mod event;
 pub mod id;
 pub mod limits;

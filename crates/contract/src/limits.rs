@@ -50,7 +50,11 @@ limits! {
     active_runs_per_chat = 1, "runs", "Root runs of one chat that are queued, running or waiting (E1).";
     active_runs_per_user = 2, "runs", "Root runs of one user that are queued, running or waiting (E1).";
     active_runs_global = 200, "runs", "Root runs of this server that are queued, running or waiting (E1).";
+    child_run_depth = 3, "runs", "Runs that start one another, the root not counted (E1).";
     message_bytes = 32 * KIB, "bytes", "Text of one message.";
+    bundle_bytes = 32 * MIB, "bytes", "One exported run, and the log that a fork takes along.";
+    bundle_events = 100_000, "events", "Events of one exported run.";
+    upload_bytes = 16 * MIB, "bytes", "Body of one upload of files; a file in it is a third larger than it is.";
     body_bytes = MIB, "bytes", "JSON body of one request.";
     page_items = 100, "items", "Items of one page of a list.";
     turns_per_run = 12, "turns", "Questions to the model in one run (E14).";
@@ -109,11 +113,14 @@ limits! {
     lease_margin_ms = 3_000, "ms", "How long before its claim ends a worker stops by its own clock.";
     poll_ms = 1_000, "ms", "How often a worker and a reader look by themselves when no wake-up comes.";
     runs_per_worker = 64, "runs", "Runs that one worker performs at once.";
+    graph_steps = 1_000, "steps", "Steps of one graph (D2).";
+    snapshot_events = 500, "events", "A snapshot of a run's state is stored after this many events at the soonest.";
     run_inbox = 256, "events", "Events from a run's effects that wait for the run's task.";
     merged_delta_bytes = 64 * KIB, "bytes", "One stored delta after merging.";
     commit_batch = 4_096, "events", "Events of one commit.";
     live_ring_bytes = 64 * KIB, "bytes", "Latest encoded events of a run that are kept in memory for its readers (D8).";
     read_page = 128, "events", "Events that a reader takes from the store at once.";
+    reader_page_bytes = 256 * KIB, "bytes", "Encoded events that one reader takes from the store at once.";
     sse_heartbeat_ms = 15_000, "ms", "Comment lines on a quiet stream.";
     sse_streams = 64, "streams", "Streams of one multiplexed connection.";
     sse_write_ms = 30_000, "ms", "How long a reader may take nothing before it is cut.";

@@ -34,6 +34,8 @@ pub struct Step {
     pub reason: Option<String>,
     /// What went wrong in this attempt, other than the project's own fault.
     pub fault: Option<contract::event::Error>,
+    /// What it gives to the steps that depend on it, once it is completed.
+    pub output: Option<serde_json::Value>,
 }
 
 /// A call of a tool.
@@ -51,6 +53,8 @@ pub struct Call {
     pub input: ToolInput,
     /// Whether the hands began.
     pub started: bool,
+    /// The end of what it has printed so far, until it has a result: what is told of a call that is interrupted.
+    pub printed: String,
     /// The result.
     pub result: Option<ToolFinished>,
 }
@@ -140,6 +144,8 @@ pub struct RunState {
     pub session: Option<Session>,
     /// When the run was accepted, in milliseconds since the Unix epoch.
     pub created_at: u64,
+    /// When its time began: when the run at its root was accepted.
+    pub since: u64,
     /// The graph, in the order in which it grew.
     pub steps: Vec<Step>,
     /// The turns.
@@ -226,7 +232,10 @@ impl RunState {
         self.fold_preview(&entry.event);
         match &entry.event {
             Event::Session(session) => self.session = Some(session.clone()),
-            Event::RunQueued(_) => self.created_at = entry.at,
+            Event::RunQueued(queued) => {
+                self.created_at = entry.at;
+                self.since = queued.parent.map_or(entry.at, |parent| parent.since);
+            }
             Event::CancelRequested(cancel) => self.cancelled_by = Some(cancel.by.clone()),
             Event::Budget(budget) => self.limited(budget),
             Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) => self.ended = true,
@@ -240,7 +249,7 @@ impl RunState {
                 match file.by {
                     Author::Model => self.did(entry, Part::File { path, sha256 }),
                     Author::Command => self.did(entry, Part::Changed(path, Some(sha256))),
-                    Author::Template | Author::Restored => {}
+                    Author::Template | Author::Person | Author::Restored => {}
                 }
             }
             Event::FileEdited(edit) => {
@@ -252,7 +261,7 @@ impl RunState {
                 match gone.by {
                     Author::Model => self.did(entry, Part::Delete(gone.path.clone())),
                     Author::Command => self.did(entry, Part::Changed(gone.path.clone(), None)),
-                    Author::Template | Author::Restored => {}
+                    Author::Template | Author::Person | Author::Restored => {}
                 }
             }
             Event::FileRenamed(renamed) => {
@@ -280,13 +289,19 @@ impl RunState {
             Event::ToolFinished(finished) => {
                 if let Some(call) = self.calls.iter_mut().find(|c| c.id == finished.call_id && c.result.is_none()) {
                     call.result = Some(finished.clone());
+                    call.printed = String::new();
                 }
             }
             Event::BuildStatus(_) | Event::VersionCreated(_) | Event::Usage(_) => self.fold_outputs(&entry.event),
             Event::RunStarted(_) | Event::TimerFired(_) | Event::PhaseChange(_) | Event::Status(_) => {}
             Event::TurnStarted(_) | Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
             Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::FileStarted(_) | Event::FileDelta(_) => {}
-            Event::ToolOutput(_) | Event::PreviewUrl(_) | Event::PreviewProblem(_) | Event::Warning(_) => {}
+            Event::ToolOutput(output) => {
+                if let Some(call) = self.calls.iter_mut().find(|c| c.id == output.call_id && c.result.is_none()) {
+                    call.print(&output.text);
+                }
+            }
+            Event::PreviewUrl(_) | Event::PreviewProblem(_) | Event::Warning(_) => {}
             Event::Error(error) => self.fault(entry, error),
         }
     }
@@ -308,6 +323,7 @@ impl RunState {
             retry_at: None,
             reason: None,
             fault: None,
+            output: None,
         });
     }
 
@@ -316,6 +332,7 @@ impl RunState {
         step.status = state.state;
         step.attempt = state.attempt;
         step.reason.clone_from(&state.reason);
+        step.output.clone_from(&state.output);
         let kind = step.kind;
         if state.state == StepStatus::Running {
             step.retry_at = None;
@@ -378,7 +395,7 @@ impl RunState {
     fn retry_step(&mut self, retry: &StepRetry, at: u64) {
         if let Some(step) = self.steps.iter_mut().find(|s| s.id == retry.id) {
             step.failures += 1;
-            step.retry_at = Some(at + retry.delay_ms);
+            step.retry_at = Some(at.saturating_add(retry.delay_ms));
         }
     }
 
@@ -413,7 +430,7 @@ impl RunState {
     fn changed(&mut self, entry: &NewEvent, by: Author) {
         match by {
             Author::Template => {}
-            Author::Model => self.dirty = true,
+            Author::Model | Author::Person => self.dirty = true,
             Author::Command => {
                 self.dirty = true;
                 if let Some(turn) = self.turn_of(entry) {
@@ -452,6 +469,7 @@ impl RunState {
             ordinal: request.ordinal,
             input: request.input.clone(),
             started: false,
+            printed: String::new(),
             result: None,
         });
     }
@@ -472,15 +490,27 @@ impl RunState {
             self.published = true;
             self.failed_rounds = 0;
         } else if let Event::Usage(usage) = event {
-            self.tokens.input += usage.tokens.input;
-            self.tokens.cached += usage.tokens.cached;
-            self.tokens.output += usage.tokens.output;
-            self.tokens.reasoning += usage.tokens.reasoning;
+            let (sum, more) = (&mut self.tokens, usage.tokens);
+            sum.input = sum.input.saturating_add(more.input);
+            sum.cached = sum.cached.saturating_add(more.cached);
+            sum.output = sum.output.saturating_add(more.output);
+            sum.reasoning = sum.reasoning.saturating_add(more.reasoning);
         }
     }
 }
 
+/// Bytes of a running call's output that are remembered.
+const PRINTED_BYTES: usize = 32 * 1024;
+
 impl Call {
+    fn print(&mut self, text: &str) {
+        self.printed.push_str(text);
+        if self.printed.len() > 2 * PRINTED_BYTES {
+            let from = self.printed.ceil_char_boundary(self.printed.len() - PRINTED_BYTES);
+            self.printed.drain(..from);
+        }
+    }
+
     /// Whether its result is one that a later attempt may take over: it ran, and how it ended is known.
     pub fn is_recorded(&self) -> bool {
         self.result

@@ -11,7 +11,7 @@ use contract::event::{
 };
 use contract::{CallId, StepId};
 
-use crate::playbook::app;
+use crate::playbook;
 use crate::state::{RunState, Step};
 use crate::{retry, tools};
 
@@ -74,7 +74,7 @@ impl Decision {
 
     /// Records a new state of a step.
     pub fn set(&mut self, step: &Step, state: StepStatus, attempt: u32, reason: Option<String>) {
-        self.say_of(&step.id, attempt, StepState { id: step.id.clone(), state, attempt, reason });
+        self.say_of(&step.id, attempt, StepState { id: step.id.clone(), state, attempt, reason, output: None });
     }
 }
 
@@ -147,7 +147,7 @@ pub fn step(limits: &Limits, state: &RunState, entry: &NewEvent) -> Decision {
 
 /// A worker has the run. What was in hand when the former one died begins again; on an empty graph, the playbook begins.
 fn resume(limits: &Limits, state: &RunState, d: &mut Decision) {
-    d.effects.push(Effect::SetTimer { token: WALL.into(), due: state.created_at + limits.run_wall_ms });
+    d.effects.push(Effect::SetTimer { token: WALL.into(), due: state.since + limits.run_wall_ms });
     if stopping(state) {
         // The former worker's processes died with it.
         tools::abandon(state, d, &|_| true);
@@ -158,7 +158,7 @@ fn resume(limits: &Limits, state: &RunState, d: &mut Decision) {
         return;
     }
     if state.steps.is_empty() {
-        app::begin(state, d);
+        playbook::begin(limits, state, d);
         return;
     }
     for step in &state.steps {
@@ -214,10 +214,10 @@ fn step_changed(limits: &Limits, state: &RunState, changed: &StepState, d: &mut 
             for pending in state.steps.iter().filter(|s| s.depends_on.contains(&step.id)) {
                 start_if_ready(state, &pending.id, d);
             }
-            app::next(limits, state, step, d);
+            playbook::next(limits, state, step, d);
         }
         StepStatus::Failed if stopping(state) => end_if_stopped(state, d, false),
-        StepStatus::Failed => app::failed(limits, state, step, d),
+        StepStatus::Failed => playbook::failed(limits, state, step, d),
         StepStatus::Skipped => end_if_stopped(state, d, false),
         StepStatus::Pending
         | StepStatus::Ready
@@ -229,6 +229,8 @@ fn step_changed(limits: &Limits, state: &RunState, changed: &StepState, d: &mut 
 
 fn say_begin(state: &RunState, step: &Step, d: &mut Decision) {
     let (phase, message) = match step.kind {
+        // The step's own state says it.
+        StepKind::Skill => return,
         StepKind::Turn => (Phase::Generating, "Writing"),
         StepKind::Check => (Phase::Checking, "Looking over the project"),
         StepKind::Build => (Phase::Building, "Building"),
@@ -269,7 +271,7 @@ pub(crate) fn settle(limits: &Limits, state: &RunState, step: &Step, d: &mut Dec
 
 fn timer_fired(limits: &Limits, state: &RunState, entry: &NewEvent, timer: &TimerFired, d: &mut Decision) {
     if timer.token == WALL {
-        let used = entry.at.saturating_sub(state.created_at);
+        let used = entry.at.saturating_sub(state.since);
         d.say(Budget { stop: StopReason::TimedOut, limit: "run_wall_ms".into(), used, value: limits.run_wall_ms });
     } else if let Some(id) = timer.token.strip_prefix(RETRY)
         && let Some(step) = state.step(&StepId::new(id))

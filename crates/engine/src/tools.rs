@@ -6,6 +6,7 @@
 
 use contract::event::{Budget, StepStatus, StopReason, ToolFinished, ToolInput, ToolStarted, ToolStatus};
 use contract::{CallId, Limits, StepId};
+use sha2::{Digest, Sha256};
 
 use crate::state::{Call, RunState};
 use crate::step::{Decision, Effect, end_if_stopped, settle, stopping};
@@ -125,7 +126,7 @@ fn refuse(call: &Call, status: ToolStatus, why: &str, d: &mut Decision) {
         call_id: call.id.clone(),
         status,
         exit_code: None,
-        output: String::new(),
+        output: call.printed.clone(),
         error: Some(why.to_owned()),
         duration_ms: 0,
         replayed: false,
@@ -136,12 +137,28 @@ fn refuse(call: &Call, status: ToolStatus, why: &str, d: &mut Decision) {
 /// The result that an earlier attempt of the step recorded for the n-th call with this input.
 fn recorded<'a>(state: &'a RunState, call: &Call) -> Option<&'a ToolFinished> {
     let same = |c: &&Call| c.step == call.step && c.input == call.input;
-    let nth = state.calls.iter().filter(same).filter(|c| c.attempt == call.attempt && c.ordinal < call.ordinal).count();
+    let nth = nth(state, call);
     let earlier = (1..call.attempt).rev().find_map(|attempt| {
         let made = state.calls.iter().filter(same).filter(|c| c.attempt == attempt).nth(nth)?;
         made.is_recorded().then_some(made)
     })?;
     earlier.result.as_ref()
+}
+
+/// A call's idempotency key: step, tool, hash of its input, and which of the step's calls with that input it is. It does not
+/// depend on the attempt, so that a successor's call has the key of the one that it takes over (E11).
+pub fn key(state: &RunState, call: &Call) -> String {
+    let input = serde_json::to_string(&call.input).unwrap_or_default();
+    let hash: String = Sha256::digest(input).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let tool = serde_json::to_value(call.input.tool()).ok();
+    let tool = tool.as_ref().and_then(|tool| tool.as_str()).unwrap_or_default();
+    format!("{}/{tool}/{hash}/{}", call.step, nth(state, call) + 1)
+}
+
+/// How many calls with the same input its attempt made before it.
+fn nth(state: &RunState, call: &Call) -> usize {
+    let same = |c: &&Call| c.step == call.step && c.attempt == call.attempt && c.input == call.input;
+    state.calls.iter().filter(same).filter(|c| c.ordinal < call.ordinal).count()
 }
 
 /// Whether doing it again after an unknown end does no harm.

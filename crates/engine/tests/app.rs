@@ -21,7 +21,7 @@ impl Play {
     /// A run that was admitted.
     fn admitted(request: &str) -> Self {
         let mut play = Self { limits: Limits::default(), state: RunState::default(), now: 1_000, log: vec![] };
-        play.feed(None, RunQueued { position: 0 });
+        play.feed(None, RunQueued { position: 0, parent: None });
         play.feed(
             None,
             Session {
@@ -35,6 +35,8 @@ impl Play {
                 follow_up: false,
                 template: "t".into(),
                 model: ModelRef { provider: Provider::Demo, name: "demo".into() },
+                work: Work::Message,
+                fork: None,
             },
         );
         play
@@ -112,7 +114,7 @@ impl Play {
 
     fn set(&mut self, step: &str, attempt: u32, state: StepStatus, reason: Option<&str>) -> String {
         let reason = reason.map(str::to_owned);
-        self.feed(Some((step, attempt)), StepState { id: StepId::new(step), state, attempt, reason })
+        self.feed(Some((step, attempt)), StepState { id: StepId::new(step), state, attempt, reason, output: None })
     }
 
     fn build_fails(&mut self, build: &str) -> String {

@@ -1,13 +1,13 @@
 //! The door's side of a run: a message comes in, a cancel comes in. Both are rows in one transaction, and a wake-up after it.
 
 use contract::api::{Accepted, RunView};
-use contract::event::{Intent, Session};
+use contract::event::{Intent, Session, Work};
 use contract::{ChatId, RunId, UserId};
 use thiserror::Error;
 
 use crate::Runtime;
 use crate::ports::bus::Wake;
-use crate::ports::store::{Admission, AdmitError, InboxItem, NewChat, StoreError, run_title};
+use crate::ports::store::{Admission, AdmitError, Begun, InboxItem, NewChat, StoreError, run_title};
 use crate::ports::world::new_id;
 
 /// Why a message was refused. Nothing was stored (promise 1).
@@ -49,8 +49,8 @@ impl Runtime {
         let world = self.ports.world.as_ref();
         let project_id = match chat {
             Some(chat) => {
-                let known = self.ports.store.chat(user, chat).await.map_err(AdmitError::from)?;
-                known.ok_or(AdmitError::NoSuchChat)?.chat.project_id
+                let known = self.ports.store.project_of(user, chat).await.map_err(AdmitError::from)?;
+                known.ok_or(AdmitError::NoSuchChat)?
             }
             None => new_id(world),
         };
@@ -66,41 +66,82 @@ impl Runtime {
             follow_up: chat.is_some(),
             template: self.template.name.clone(),
             model: self.model(),
+            work: Work::Message,
+            fork: None,
         };
         let title = run_title(text);
         let new_chat = chat.is_none().then(|| NewChat { slug: slug(&title, world.random()), title });
         let admission = Admission {
+            new_chat,
+            idempotency_key: idempotency_key.map(str::to_owned),
+            ..self.admission(user, run_id, session)
+        };
+        Ok(self.admit(admission).await?)
+    }
+
+    /// An admission within the limits in force.
+    pub(crate) fn admission(&self, user: UserId, run_id: RunId, session: Session) -> Admission {
+        Admission {
             user,
             run_id,
             session,
-            new_chat,
-            idempotency_key: idempotency_key.map(str::to_owned),
-            at: world.now_ms(),
+            new_chat: None,
+            idempotency_key: None,
+            at: self.ports.world.now_ms(),
             most_active: [
                 ("active_runs_per_chat", self.limits.active_runs_per_chat),
                 ("active_runs_per_user", self.limits.active_runs_per_user),
                 ("active_runs_global", self.limits.active_runs_global),
             ],
-        };
+            parent: None,
+            most_depth: ("child_run_depth", self.limits.child_run_depth),
+            alone: false,
+            log: Begun::default(),
+        }
+    }
+
+    /// Admits a run, which is durable when this returns, and wakes a worker for it.
+    pub async fn admit(&self, admission: Admission) -> Result<Accepted, AdmitError> {
         let accepted = self.ports.store.admit(admission).await?;
         self.ports.bus.send(Wake::Claimable);
         Ok(accepted)
+    }
+
+    /// What the same request was answered the first time, if its key says that it is a repetition: whatever is in its way now, that
+    /// answer holds.
+    pub(crate) async fn answered_before(&self, admission: &Admission) -> Result<Option<Accepted>, AdmitError> {
+        if admission.idempotency_key.is_none() {
+            return Ok(None);
+        }
+        // A store looks at the key before anything else; what is new finds no room.
+        let none = Admission { most_active: admission.most_active.map(|(limit, _)| (limit, 0)), ..admission.clone() };
+        match self.ports.store.admit(none).await {
+            Ok(first) => Ok(Some(first)),
+            Err(AdmitError::Limit { .. } | AdmitError::ProjectBusy { .. }) => Ok(None),
+            Err(other) => Err(other),
+        }
     }
 
     /// Asks for a run of the user to stop. Gives the run as it is now, or none if there is no such run.
     pub async fn cancel(&self, user: UserId, run: RunId) -> Result<Option<RunView>, StoreError> {
         let Some(view) = self.ports.store.run(user, run).await? else { return Ok(None) };
         if !view.status.is_terminal() {
-            let item = InboxItem::Cancel { by: "user".into() };
-            self.ports.store.put_inbox(run, item, self.ports.world.now_ms()).await?;
-            self.ports.bus.send(Wake::Inbox(run));
+            self.tell(run, InboxItem::Cancel { by: "user".into() }).await?;
         }
         Ok(Some(view))
+    }
+
+    /// Puts something into a run's inbox and wakes who has the run, or whoever may take it.
+    pub(crate) async fn tell(&self, run: RunId, item: InboxItem) -> Result<(), StoreError> {
+        let told = self.ports.store.put_inbox(run, item, self.ports.world.now_ms()).await?;
+        told.into_iter().for_each(|run| self.ports.bus.send(Wake::Inbox(run)));
+        self.ports.bus.send(Wake::Claimable);
+        Ok(())
     }
 }
 
 /// First label of a preview's host: words that a person knows again, and enough chance that it is unique and not guessed.
-fn slug(title: &str, random: u128) -> String {
+pub(crate) fn slug(title: &str, random: u128) -> String {
     const WORDS_BYTES: usize = 24;
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let mut words = String::new();

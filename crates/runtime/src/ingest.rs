@@ -154,7 +154,8 @@ fn shrinks(old: usize, new: usize) -> bool {
     old > FEW && new * 10 < old * 6
 }
 
-fn is_protected(path: &ProjectPath) -> bool {
+/// Whether a path is in a folder of tools.
+pub(crate) fn is_protected(path: &ProjectPath) -> bool {
     path.as_str().split('/').next().is_some_and(|first| PROTECTED.contains(&first))
 }
 

@@ -12,7 +12,6 @@ use contract::event::{Author, Event, Place, PreviewKind, PreviewProblem};
 use contract::{Limits, ProjectId, ProjectPath, RunId, UserId, VersionId};
 use source::{Leaf, Page, Problem, Reader, ReaderLimits, Served, Settings, Tree};
 
-use crate::ports::bus::Wake;
 use crate::ports::store::{InboxItem, ProjectRow};
 use crate::project::sha256;
 use crate::{Project, Runtime, RuntimeError, Template, replay};
@@ -238,8 +237,7 @@ impl Runtime {
         let code = if report.blank { engine::state::BLANK_PAGE } else { "exception" };
         let place = report.at.and_then(|at| self.origin(view.project_id, &at));
         let problem = PreviewProblem { code: code.into(), message, place, revision: Some(report.revision) };
-        store.put_inbox(run, InboxItem::PreviewProblem(problem), self.ports.world.now_ms()).await?;
-        self.ports.bus.send(Wake::Inbox(run));
+        self.tell(run, InboxItem::PreviewProblem(problem)).await?;
         Ok(Reported::Taken)
     }
 

@@ -6,36 +6,51 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod admission;
+mod begun;
+mod bundle;
+mod edits;
 mod error;
+mod fork;
+mod history;
+mod follow;
 mod ingest;
 mod instant;
 mod live;
 mod manifest;
+mod merge;
 mod perform;
 pub mod ports;
 mod project;
 mod projection;
 mod reader;
+mod recall;
 mod replay;
+mod retry;
 mod task;
+mod verify;
 mod views;
 mod worker;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use contract::Limits;
 use contract::event::ModelRef;
 use tokio::sync::Semaphore;
 
 pub use admission::MessageError;
+pub use bundle::{ExportError, ImportError};
+pub use edits::{ChangeError, Edit, Guard};
 pub use error::RuntimeError;
+pub use fork::ForkError;
 pub use instant::{Reported, Shown};
 pub use live::{Frame, Live};
 pub use manifest::{Manifest, ManifestEntry};
 pub use project::Project;
 pub use reader::EventReader;
 pub use replay::replay;
+pub use retry::RetryError;
 pub use source::Packages;
+pub use verify::VerifyError;
 pub use worker::Worker;
 
 use ports::{Bus, Model, Objects, Sandbox, Store, World};
@@ -114,21 +129,39 @@ pub struct Runtime {
     instant: instant::Instant,
     /// Models that may be asked at once.
     model_operations: Semaphore,
+    /// See [`Runtime::keep_private`].
+    private: OnceLock<Vec<String>>,
 }
 
 impl Runtime {
     /// Puts a runtime together.
     pub fn new(ports: Ports, limits: Limits, preview: PreviewAddress, template: Template) -> Arc<Self> {
-        let live = Live::new(usize::try_from(limits.live_ring_bytes).unwrap_or(usize::MAX));
+        let live = Live::new(size(limits.live_ring_bytes));
         let most =
             usize::try_from(limits.model_operations).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
         let (published, instant) = (views::Published::default(), instant::Instant::new(&limits, &template));
         let model_operations = Semaphore::new(most);
-        Arc::new(Self { ports, limits, live, preview, template, published, instant, model_operations })
+        let private = OnceLock::new();
+        Arc::new(Self { ports, limits, live, preview, template, published, instant, model_operations, private })
+    }
+
+    /// Names words that no exported run may hold, such as the home folder and keys. The first call counts.
+    pub fn keep_private(&self, words: Vec<String>) {
+        // A second call finds it done.
+        let _ = self.private.set(words);
+    }
+
+    fn private_words(&self) -> impl Iterator<Item = &str> {
+        self.private.get().into_iter().flatten().map(String::as_str)
     }
 
     /// The model that runs use.
     pub fn model(&self) -> ModelRef {
         self.ports.model.reference()
     }
+}
+
+/// A limit of the table as a size in memory.
+pub(crate) fn size(limit: u64) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }

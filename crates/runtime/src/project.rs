@@ -3,12 +3,13 @@
 //! The text of what the model writes is in the log; the bytes of everything else are objects. So the log and the objects give
 //! every file exactly, whatever became of a sandbox.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use bytes::Bytes;
 use contract::ProjectPath;
 use contract::event::{Author, Event, StepStatus};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::ports::Objects;
@@ -36,6 +37,22 @@ pub struct Project {
     written: BTreeMap<String, Bytes>,
 }
 
+/// A project without the bytes of its files.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    files: BTreeMap<ProjectPath, (String, Author)>,
+    open: BTreeMap<ProjectPath, String>,
+    before: BTreeMap<ProjectPath, (String, Author)>,
+    written: Vec<String>,
+}
+
+impl Kept {
+    /// Hashes of the bytes that it needs.
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = &String> {
+        self.files.values().chain(self.before.values()).map(|(hash, _)| hash).chain(&self.written)
+    }
+}
+
 /// SHA-256 of bytes, in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
@@ -44,6 +61,11 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// Whether a text is a SHA-256 as Baton writes it.
+pub(crate) fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl Project {
@@ -104,6 +126,11 @@ impl Project {
         self.files.insert(path, file);
     }
 
+    /// Takes a file away; gives whether it was there.
+    pub(crate) fn remove(&mut self, path: &ProjectPath) -> bool {
+        self.files.remove(path).is_some()
+    }
+
     /// What has to be put back so that the files are as the model believes them to be when a step is attempted again: what it
     /// itself changed in the attempt that was given up. What commands changed stays, since their results are not made again.
     pub fn undo(&self) -> Vec<(ProjectPath, Option<Bytes>)> {
@@ -134,7 +161,7 @@ impl Project {
             }
             Event::FileCompleted(done) => match (done.by, self.open.remove(&done.path)) {
                 (Author::Model, Some(text)) => self.put(done.path.clone(), text.into(), done.sha256.clone(), done.by),
-                (Author::Model | Author::Command | Author::Template | Author::Restored, _) => {
+                (Author::Model | Author::Command | Author::Template | Author::Person | Author::Restored, _) => {
                     return Some((done.path.clone(), done.sha256.clone(), done.by));
                 }
             },
@@ -183,6 +210,41 @@ impl Project {
         None
     }
 
+    /// The project without the bytes of its files, and these by their hashes.
+    pub(crate) fn kept(&self) -> (Kept, HashMap<String, Bytes>) {
+        let without = |files: &BTreeMap<ProjectPath, File>| {
+            files.iter().map(|(path, file)| (path.clone(), (file.sha256.clone(), file.by))).collect()
+        };
+        let kept = Kept {
+            files: without(&self.files),
+            open: self.open.clone(),
+            before: without(&self.before),
+            written: self.written.keys().cloned().collect(),
+        };
+        let files = self.files.values().chain(self.before.values());
+        let bytes = files.map(|file| (file.sha256.clone(), file.content.clone()));
+        let written = self.written.iter().map(|(hash, content)| (hash.clone(), content.clone()));
+        (kept, bytes.chain(written).collect())
+    }
+
+    /// A project as it was kept; none if some of its bytes are missing.
+    pub(crate) fn of_kept(kept: &Kept, bytes: &HashMap<String, Bytes>) -> Option<Self> {
+        let with = |files: &BTreeMap<ProjectPath, (String, Author)>| -> Option<BTreeMap<ProjectPath, File>> {
+            let file = |(path, (sha256, by)): (&ProjectPath, &(String, Author))| {
+                let file = File { content: bytes.get(sha256)?.clone(), sha256: sha256.clone(), by: *by };
+                Some((path.clone(), file))
+            };
+            files.iter().map(file).collect()
+        };
+        let written = kept.written.iter().map(|hash| Some((hash.clone(), bytes.get(hash)?.clone())));
+        Some(Self {
+            files: with(&kept.files)?,
+            open: kept.open.clone(),
+            before: with(&kept.before)?,
+            written: written.collect::<Option<_>>()?,
+        })
+    }
+
     /// Takes in an event, fetching bytes that are objects.
     pub async fn replay(&mut self, objects: &dyn Objects, event: &Event) -> Result<(), RuntimeError> {
         if let Some((path, sha256, by)) = self.fold(event) {
@@ -193,7 +255,8 @@ impl Project {
     }
 }
 
-async fn fetch(objects: &dyn Objects, path: &ProjectPath, sha256: &str) -> Result<Bytes, RuntimeError> {
+/// Bytes that the log names.
+pub(crate) async fn fetch(objects: &dyn Objects, path: &ProjectPath, sha256: &str) -> Result<Bytes, RuntimeError> {
     let lost = || RuntimeError::LostObject { path: path.to_string(), sha256: sha256.to_owned() };
     objects.get(sha256).await?.ok_or_else(lost)
 }

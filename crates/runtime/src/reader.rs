@@ -1,42 +1,87 @@
 //! Reading a run's events: from the store until it is dry, then live, with no gap, repeat or reorder (E21).
+//!
+//! A reader holds its place and little else. What it has taken and not yet given is bounded in events and bytes; what it needs from the
+//! store it takes page by page, when it is asked for more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
-use contract::{Event, RunId};
-use tokio::sync::broadcast;
+use contract::RunId;
+use tokio::sync::watch;
 
-use crate::live::Frame;
-use crate::ports::bus::{Wake, woken};
-use crate::ports::store::StoredEvent;
-use crate::{Runtime, RuntimeError};
+use crate::follow::Follower;
+use crate::live::{Found, Frame, Ring};
+use crate::merge;
+use crate::ports::bus::Wake;
+use crate::{Runtime, RuntimeError, size};
+
+/// Bytes that a frame takes beside its event's own.
+const ENVELOPE: usize = 160 + size_of::<Frame>();
 
 /// A place in a run's log that moves on.
 pub struct EventReader {
     runtime: Arc<Runtime>,
     run: RunId,
     seq: u64,
+    /// What was taken and not yet given.
     ready: VecDeque<Frame>,
-    wakes: broadcast::Receiver<Wake>,
+    ring: Arc<Ring>,
+    grown: watch::Receiver<()>,
+    /// Whether the store was dry once since the ring is watched, so that the ring tells whatever comes.
+    live: bool,
     ended: bool,
+    merged: bool,
+    /// Bytes that may be ready at once; one event may be larger.
+    most_bytes: usize,
+    /// Events that the next page should have: as many as the last ones let expect to fit.
+    page: usize,
 }
 
 impl Runtime {
-    /// Reads a run's events after a place.
+    /// Reads a run's events after a place. To be called where tasks can be started.
     pub fn events(self: &Arc<Self>, run: RunId, after: u64) -> EventReader {
-        let wakes = self.ports.bus.subscribe();
-        EventReader { runtime: self.clone(), run, seq: after, ready: VecDeque::new(), wakes, ended: false }
+        let ring = self.live.join(run, || self.ports.bus.listen(Wake::Appended(run)));
+        EventReader {
+            run,
+            seq: after,
+            ready: VecDeque::new(),
+            grown: ring.watch(),
+            ring,
+            live: false,
+            ended: false,
+            merged: false,
+            most_bytes: size(self.limits.reader_page_bytes),
+            page: size(self.limits.read_page),
+            runtime: self.clone(),
+        }
     }
 }
 
 impl EventReader {
+    /// Joins adjacent deltas of one stream where it catches up from the store.
+    #[must_use]
+    pub fn merged(mut self) -> Self {
+        self.merged = true;
+        self
+    }
+
+    /// Takes no more than that many bytes at once, or one event.
+    #[must_use]
+    pub fn within(mut self, bytes: usize) -> Self {
+        self.most_bytes = self.most_bytes.min(bytes);
+        self
+    }
+
     /// The next event, as soon as there is one; none when the run has ended and everything was given.
     ///
-    /// Dropping the future between events loses nothing.
+    /// Dropping the future between events loses nothing, and after an error it can be asked again.
     pub async fn next(&mut self) -> Result<Option<Frame>, RuntimeError> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
+                if self.ready.is_empty() {
+                    // A reader that waits keeps no room for what it had to catch up with.
+                    self.ready = VecDeque::new();
+                }
                 self.seq = frame.seq;
                 self.ended |= frame.terminal;
                 return Ok(Some(frame));
@@ -50,66 +95,71 @@ impl EventReader {
 
     /// Takes what there is, or waits until there may be something.
     async fn fill(&mut self) -> Result<(), RuntimeError> {
-        // Watching begins before looking, so that nothing falls between.
-        let ring = self.runtime.live.ring(self.run);
-        let mut grown = ring.as_ref().map(|r| r.watch());
-        let from_ring = ring.as_ref().and_then(|r| r.after(self.seq)).filter(|frames| !frames.is_empty());
-        if let Some(frames) = from_ring {
-            self.ready.extend(frames);
-            return Ok(());
-        }
-        let most = usize::try_from(self.runtime.limits.read_page).unwrap_or(usize::MAX);
-        let page = self.runtime.ports.store.read_after(self.run, self.seq, most).await?;
-        if !page.is_empty() {
-            self.ready.extend(page.into_iter().map(frame));
-            return Ok(());
-        }
-        if self.seq > 0 && self.is_past_the_end().await? {
-            self.ended = true;
-            return Ok(());
-        }
-        let poll = Duration::from_millis(self.runtime.limits.poll_ms);
-        let run = self.run;
-        let ring_grows = async {
-            match &mut grown {
-                Some(watch) => drop(watch.changed().await),
-                None => std::future::pending::<()>().await,
+        // Whatever is added from here on is seen by the next look.
+        self.grown.mark_unchanged();
+        match self.ring.after(self.seq, self.most_bytes) {
+            Found::Frames(frames) => {
+                self.ready = frames.into();
+                self.go_live();
             }
-        };
-        tokio::select! {
-            () = woken(&mut self.wakes, |wake| wake == Wake::Appended(run)) => {}
-            () = ring_grows => {}
-            () = tokio::time::sleep(poll) => {}
+            Found::End if self.live => {
+                // The sender lives in the ring, which lives as long as its readers.
+                let _ = self.grown.changed().await;
+            }
+            Found::End | Found::Elsewhere => {
+                self.ready = self.page().await?;
+                if self.ready.is_empty() {
+                    self.ended = self.seq > 0 && !self.live && self.is_past_the_end().await?;
+                    if !self.ended {
+                        self.go_live();
+                    }
+                }
+            }
+            Found::Abandoned => return Err(RuntimeError::Broken),
         }
         Ok(())
+    }
+
+    /// The next page of the store.
+    async fn page(&mut self) -> Result<VecDeque<Frame>, RuntimeError> {
+        let limits = &self.runtime.limits;
+        let _right = self.runtime.live.page().await;
+        let mut page = self.runtime.ports.store.read_after(self.run, self.seq, self.page).await?;
+        let mut bytes = 0;
+        let fits = page.iter().take_while(|event| {
+            bytes += event.payload.len() + ENVELOPE;
+            bytes <= self.most_bytes
+        });
+        let fits = fits.count().max(1);
+        // A store's page can be larger than what may be kept: what does not fit is read again, so the next one asks for less.
+        self.page = match page.len() > fits {
+            true => fits,
+            false => self.page.saturating_mul(2).min(size(limits.read_page)),
+        };
+        page.truncate(fits);
+        Ok(match self.merged {
+            true => merge::frames(&page, size(limits.merged_delta_bytes)),
+            false => page.iter().map(Frame::stored).collect(),
+        })
+    }
+
+    /// From here on the ring tells whatever comes. The first for whom that is so sees to it that the ring is fed.
+    fn go_live(&mut self) {
+        self.live = true;
+        if let Some(appended) = self.ring.begin(self.seq) {
+            Follower::start(self.runtime.clone(), self.run, self.ring.clone(), appended);
+        }
     }
 
     /// Whether the event at this reader's place was the run's last.
     async fn is_past_the_end(&self) -> Result<bool, RuntimeError> {
         let last = self.runtime.ports.store.read_after(self.run, self.seq - 1, 1).await?;
-        Ok(last.first().is_some_and(|event| is_terminal(&event.kind)))
+        Ok(last.first().is_some_and(|event| Frame::stored(event).terminal))
     }
 }
 
-fn is_terminal(kind: &str) -> bool {
-    matches!(kind, "run_completed" | "run_failed" | "run_cancelled")
-}
-
-/// Encodes a stored event for readers.
-fn frame(stored: StoredEvent) -> Frame {
-    let terminal = is_terminal(&stored.kind);
-    let payload = String::from_utf8_lossy(&stored.payload);
-    let json = stored.head.encode(&payload).into();
-    Frame { seq: stored.head.seq, from_seq: stored.head.from_seq, kind: stored.kind.into(), json, terminal }
-}
-
-/// Encodes an event that was just committed.
-pub(crate) fn committed(head: &contract::event::Head, event: &Event, payload: &str) -> Frame {
-    Frame {
-        seq: head.seq,
-        from_seq: None,
-        kind: event.kind().into(),
-        json: head.encode(payload).into(),
-        terminal: event.is_terminal(),
+impl Drop for EventReader {
+    fn drop(&mut self) {
+        self.runtime.live.leave(self.run, &self.ring);
     }
 }

@@ -6,20 +6,21 @@ use engine::RunState;
 
 use crate::ports::store::{PublishedVersion, StoredEvent};
 use crate::ports::{Objects, Store};
+use crate::recall::Recalled;
 use crate::{Project, RuntimeError};
 
 /// Events that are read at once.
 pub(crate) const PAGE: usize = 512;
 
 /// An event as it was before it was stored.
-fn decode(run: RunId, stored: StoredEvent) -> Result<NewEvent, RuntimeError> {
+pub(crate) fn decode(run: RunId, stored: StoredEvent) -> Result<NewEvent, RuntimeError> {
     let bad = |reason: String| RuntimeError::BadEvent { run, seq: stored.head.seq, reason };
     let event: Event = serde_json::from_slice(&stored.payload).map_err(|e| bad(e.to_string()))?;
     let step = stored.head.step_id.map(|id| (id, stored.head.attempt.unwrap_or(1)));
     Ok(NewEvent { at: stored.head.at, step, event })
 }
 
-/// Reads a whole log and folds it: the state that every owner of the run begins with. Also gives the events.
+/// Reads a whole log and folds it, from its first event: what the state has to be, whatever snapshots say. Also gives the events.
 pub async fn replay(store: &dyn Store, run: RunId) -> Result<(RunState, Vec<NewEvent>), RuntimeError> {
     let mut state = RunState::default();
     let mut events = vec![];
@@ -45,12 +46,27 @@ pub(crate) async fn project(
     until: Option<RunId>,
 ) -> Result<Project, RuntimeError> {
     let current = store.project(id).await?.and_then(|row| row.current);
-    let mut project = published(objects, current.as_ref()).await?;
-    for run in store.unpublished_runs(id).await? {
-        if Some(run) == until {
+    let mut runs = store.unpublished_runs(id).await?;
+    if let Some(end) = runs.iter().position(|run| Some(*run) == until) {
+        runs.truncate(end);
+    }
+    // A snapshot holds the whole project, so nothing before the latest of them has to be read.
+    let mut start = None;
+    for (n, run) in runs.iter().enumerate().rev() {
+        if let Some(snapshot) = store.snapshot(*run).await?
+            && let Some(recalled) = Recalled::restore(objects, snapshot).await?
+        {
+            start = Some((n, recalled));
             break;
         }
-        catch_up(store, objects, run, &mut 0, &mut project, |_, _| {}).await?;
+    }
+    let (first, mut project, mut after) = match start {
+        Some((n, recalled)) => (n, recalled.project, recalled.end),
+        None => (0, published(objects, current.as_ref()).await?, 0),
+    };
+    for run in runs.into_iter().skip(first) {
+        catch_up(store, objects, run, &mut after, &mut project, |_, _| {}).await?;
+        after = 0;
     }
     Ok(project)
 }

@@ -3,30 +3,36 @@
 //! Every round: take what has come in (reports of effects, the inbox, timers), fold and step it until nothing more follows,
 //! append all of it in one commit, publish, and only then perform. While a commit is under way the next round gathers by itself.
 
+mod keep;
 mod look;
+mod skill;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use contract::event::{
-    Author, Budget, Event, FileCompleted, FileDeleted, Finish, Head, NewEvent, PreviewProblem, RunFailed, RunStarted,
-    StepKind, StepState, StepStatus, StopReason, TimerFired, TurnCompleted, Usage,
+    Author, Budget, Event, FileCompleted, FileDeleted, Finish, Head, ModelRef, NewEvent, PreviewProblem, RunFailed,
+    RunStarted, Said, Session, StepKind, StepState, StepStatus, StopReason, TimerFired, TurnCompleted, Usage, Work,
 };
+use contract::api::Role;
 use contract::{ProjectPath, StepId};
 use engine::prompt::{Material, PromptMessage, Speaker};
 use engine::{Effect, RunState};
-use tokio::sync::{broadcast, mpsc};
+use keep::Upkeep;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::ingest::Ingest;
-use crate::live::{Frame, Ring};
+use crate::live::Frame;
 use crate::perform::{Edition, FileOp, Hands, Report, StepRef};
-use crate::ports::bus::{Wake, woken};
-use crate::ports::store::{Append, Claim, InboxItem, ProjectRow, RowChange};
-use crate::project::sha256;
-use crate::{Project, Runtime, RuntimeError, projection, reader, replay};
+use crate::ports::bus::{Listener, Wake};
+use crate::ports::model::ModelRequest;
+use crate::ports::store::{Append, Claim, Entry, InboxItem, ProjectRow, RowChange};
+use crate::project::{File, sha256};
+use crate::recall::Recalled;
+use crate::{Project, Runtime, RuntimeError, history, projection, replay};
 
 /// Why a task is over.
 #[derive(Debug)]
@@ -66,48 +72,31 @@ pub(crate) struct Task {
     /// What was told of why the files cannot be shown at once, as far as it still holds.
     told: Vec<PreviewProblem>,
     /// The project as it was when the run began.
-    base: BTreeMap<ProjectPath, Option<String>>,
+    base: BTreeMap<ProjectPath, File>,
     history: Vec<PromptMessage>,
     turns: HashMap<StepId, Ingest>,
     timers: BTreeMap<String, u64>,
-    ring: Arc<Ring>,
     hands: Hands,
     reports: mpsc::Receiver<Report>,
-    wakes: broadcast::Receiver<Wake>,
+    inbox: Listener,
     /// When the inbox is looked into, wake-up or not.
     next_poll: Instant,
+    upkeep: Upkeep,
 }
 
 impl Task {
     /// Reads the log: what a fresh start and a recovery both begin with.
     pub(crate) async fn open(runtime: Arc<Runtime>, worker: String, claim: Claim) -> Result<Self, RuntimeError> {
-        let wakes = runtime.ports.bus.subscribe();
+        let inbox = runtime.ports.bus.listen(Wake::Inbox(claim.run_id));
         let (store, objects) = (runtime.ports.store.as_ref(), runtime.ports.objects.as_ref());
-        let (state, events) = replay::replay(store, claim.run_id).await?;
+        let Recalled { state, project, base, told, end } = Recalled::of(store, objects, claim.run_id).await?;
         let unsealed = || RuntimeError::BadEvent { run: claim.run_id, seq: 2, reason: "the run has no session".into() };
         let session = state.session.clone().ok_or_else(unsealed)?;
         let row = store.project(session.project_id).await?.ok_or_else(unsealed)?;
-        let mut project = replay::project(store, objects, session.project_id, Some(claim.run_id)).await?;
-        let text = |p: &Project, path: &ProjectPath| p.text(path).map(str::to_owned);
-        let mut base: BTreeMap<_, _> =
-            project.files().keys().map(|path| (path.clone(), text(&project, path))).collect();
-        let mut told = vec![];
-        for entry in &events {
-            project.replay(objects, &entry.event).await?;
-            if let Event::PreviewProblem(problem) = &entry.event {
-                told.push(problem.clone());
-            }
-            if let Event::FileCompleted(FileCompleted { path, by: Author::Template, .. }) = &entry.event {
-                base.insert(path.clone(), text(&project, path));
-            }
-        }
         let history = history(&runtime, &session, &row, claim).await?;
         let files = project.files().iter().map(|(path, file)| (path.clone(), file.content.clone())).collect();
-        let inbox = usize::try_from(runtime.limits.run_inbox).unwrap_or(1);
-        let (sender, reports) = mpsc::channel(inbox);
+        let (sender, reports) = mpsc::channel(usize::try_from(runtime.limits.run_inbox).unwrap_or(1));
         let hands = Hands::new(runtime.clone(), claim, session.project_id, files, sender);
-        let end = events.len() as u64;
-        let ring = runtime.live.begin(claim.run_id, end);
         let (turns, timers, next_poll) = (HashMap::new(), BTreeMap::new(), Instant::now());
         Ok(Self {
             runtime,
@@ -122,11 +111,11 @@ impl Task {
             history,
             turns,
             timers,
-            ring,
             hands,
             reports,
-            wakes,
+            inbox,
             next_poll,
+            upkeep: Upkeep::default(),
         })
     }
 
@@ -141,7 +130,6 @@ impl Task {
                 Err(error) => End::Lost(error),
             },
         };
-        self.runtime.live.end(self.claim.run_id, &self.ring);
         // Nobody reads reports any more: effects that wait to report must not hold the hands up.
         drop(self.reports);
         self.hands.close().await;
@@ -166,17 +154,20 @@ impl Task {
         self.take_inbox(&mut round).await?;
         if self.project.files().is_empty() && !self.state.ended {
             for (path, content) in self.runtime.template.files.clone() {
-                let sha256 = self.runtime.ports.objects.put(content.clone()).await?;
-                let done = FileCompleted {
-                    path: path.clone(),
-                    bytes: content.len() as u64,
-                    sha256: sha256.clone(),
-                    by: Author::Template,
+                self.changed(&mut round, None, path.clone(), Some(content), Author::Template).await?;
+                self.base.extend(self.project.file(&path).map(|file| (path, file.clone())));
+            }
+        }
+        let work = self.state.session.as_ref().map(|session| session.work.clone());
+        if let Some(Work::Change { files, .. }) = work.filter(|_| self.state.steps.is_empty()) {
+            for file in files {
+                let content = match &file.sha256 {
+                    Some(sha256) => {
+                        Some(crate::project::fetch(self.runtime.ports.objects.as_ref(), &file.path, sha256).await?)
+                    }
+                    None => None,
                 };
-                self.base.insert(path.clone(), String::from_utf8(content.to_vec()).ok());
-                self.project.put(path.clone(), content.clone(), sha256, Author::Template);
-                round.acts.push(Act::Write((path, Some(content))));
-                self.push(&mut round, None, done.into(), None);
+                self.changed(&mut round, None, file.path, content, Author::Person).await?;
             }
         }
         let started = RunStarted { worker: self.worker.clone(), epoch: self.claim.epoch };
@@ -190,11 +181,10 @@ impl Task {
         let most = usize::try_from(self.runtime.limits.run_inbox).unwrap_or(1);
         let mut reports = Vec::new();
         let due = self.timers.values().min().map(|due| due.saturating_sub(self.runtime.ports.world.now_ms()));
-        let run = self.claim.run_id;
-        let (wakes, next_poll) = (&mut self.wakes, self.next_poll);
+        let (inbox, next_poll) = (&mut self.inbox, self.next_poll);
         tokio::select! {
             _count = self.reports.recv_many(&mut reports, most) => {}
-            () = woken(wakes, |wake| wake == Wake::Inbox(run)) => {}
+            () = inbox.heard() => {}
             () = tokio::time::sleep_until(next_poll) => {}
             () = tokio::time::sleep(Duration::from_millis(due.unwrap_or(u64::MAX >> 16))), if due.is_some() => {}
         }
@@ -254,7 +244,7 @@ impl Task {
             Report::TurnEnded { step, finish, bytes, usage } if self.is_current(&step) => {
                 let done = self.turns.remove(&step.0).is_some_and(|t| t.done);
                 if let Some(tokens) = usage {
-                    let model = self.runtime.model().name;
+                    let model = self.model().name;
                     self.push(round, Some(step.clone()), Usage { model, tokens }.into(), None);
                 }
                 let turn = self.state.count(StepKind::Turn);
@@ -277,7 +267,7 @@ impl Task {
             }
             Report::Changed(step, changes) => {
                 for (path, content) in changes {
-                    self.changed(round, &step, path, content, Author::Command).await?;
+                    self.changed(round, Some(&step), path, content, Author::Command).await?;
                 }
             }
             Report::Stopped(step) => self.stopped(round, step),
@@ -290,7 +280,7 @@ impl Task {
     fn stopped(&mut self, round: &mut Round, step: StepRef) {
         if self.is_current(&step) {
             let (id, reason) = (step.0.clone(), Some("stopped".into()));
-            let state = StepState { id, state: StepStatus::Skipped, attempt: step.1, reason };
+            let state = StepState { id, state: StepStatus::Skipped, attempt: step.1, reason, output: None };
             self.push(round, Some(step), state.into(), None);
         }
     }
@@ -299,7 +289,7 @@ impl Task {
     /// sooner, so that what was written is kept if it never answers again.
     async fn put_back(&mut self, round: &mut Round, step: &StepRef) -> Result<(), RuntimeError> {
         for (path, content) in self.project.undo() {
-            self.changed(round, step, path, content, Author::Restored).await?;
+            self.changed(round, Some(step), path, content, Author::Restored).await?;
         }
         Ok(())
     }
@@ -321,7 +311,7 @@ impl Task {
     async fn changed(
         &mut self,
         round: &mut Round,
-        step: &StepRef,
+        step: Option<&StepRef>,
         path: ProjectPath,
         content: Option<bytes::Bytes>,
         by: Author,
@@ -343,11 +333,11 @@ impl Task {
             }
             None => return Ok(()),
         };
-        if by == Author::Restored {
+        if by != Author::Command {
             // A command's change is in the workspace already.
             self.note_file(round, &event);
         }
-        self.push(round, Some(step.clone()), event, None);
+        self.push(round, step.cloned(), event, None);
         Ok(())
     }
 
@@ -371,8 +361,8 @@ impl Task {
             if let Event::StepState(_) = &entry.event {
                 let _ = self.project.fold(&entry.event);
             }
-            if let Some(row) = projection::rows(&self.state, &entry) {
-                add_row(&mut round.rows, row);
+            for row in projection::rows(&self.state, &entry) {
+                projection::add(&mut round.rows, row);
             }
             let decision = engine::step(&self.runtime.limits, &self.state, &entry);
             // What follows from an event stands right behind it.
@@ -389,33 +379,34 @@ impl Task {
         if round.events.is_empty() && round.consumed.is_empty() {
             return Ok(());
         }
-        let first = self.end + 1;
-        let encoded: Result<Vec<String>, _> =
-            round.events.iter().map(|entry| serde_json::to_string(&entry.event)).collect();
-        let run = self.claim.run_id;
-        let encoded = encoded.map_err(|e| RuntimeError::BadEvent { run, seq: first, reason: e.to_string() })?;
-        let frames: Vec<Frame> = (first..)
-            .zip(round.events.iter().zip(&encoded))
-            .map(|(seq, (entry, payload))| reader::committed(&self.head(seq, entry), &entry.event, payload))
-            .collect();
+        let entries = round.events.iter().map(Entry::of).collect::<Result<Vec<_>, _>>()?;
+        // Encoded for those who read here; who comes meanwhile is told by the wake-up.
+        let read = self.runtime.live.is_read(self.claim.run_id);
+        let numbered = (self.end + 1..).zip(entries.iter().filter(|_| read));
+        let frames = numbered.map(|(seq, entry)| Frame::committed(&self.head(seq, entry), entry)).collect();
+        self.upkeep.note(&entries);
         let append = Append {
             claim: self.claim,
             after: self.end,
-            events: std::mem::take(&mut round.events),
+            events: entries,
             rows: std::mem::take(&mut round.rows),
             consumed: std::mem::take(&mut round.consumed),
             ends: self.state.ended,
         };
         self.end = self.runtime.ports.store.append(append).await?;
-        self.runtime.live.publish(&self.ring, frames);
+        self.runtime.live.publish(self.claim.run_id, frames);
         self.runtime.ports.bus.send(Wake::Appended(self.claim.run_id));
-        if !self.state.ended {
+        if self.state.ended {
+            // The next run of the project can begin.
+            self.runtime.ports.bus.send(Wake::Claimable);
+        } else {
             self.perform(round.acts);
+            self.keep();
         }
         Ok(())
     }
 
-    fn head(&self, seq: u64, entry: &NewEvent) -> Head {
+    fn head(&self, seq: u64, entry: &Entry) -> Head {
         let (step_id, attempt) = entry.step.clone().unzip();
         Head { run_id: self.claim.run_id, seq, from_seq: None, at: entry.at, step_id, attempt }
     }
@@ -445,6 +436,7 @@ impl Task {
                 StepKind::Check => self.hands.check((step, attempt), self.examination()),
                 StepKind::Build => self.hands.build((step, attempt)),
                 StepKind::Publish => self.publish((step, attempt)),
+                StepKind::Skill => self.skill((step, attempt)),
             },
             Effect::StopTurn { step } => self.hands.stop_turn(&step),
             Effect::PerformTool { call_id, step, input } => self.hands.tool(step, call_id, input),
@@ -455,17 +447,22 @@ impl Task {
         }
     }
 
+    /// The model of the run's sealed envelope.
+    fn model(&self) -> ModelRef {
+        self.state.session.as_ref().map_or_else(|| self.runtime.model(), |session| session.model.clone())
+    }
+
     fn start_turn(&mut self, step: StepRef) {
         self.turns.insert(step.0.clone(), Ingest::new(step.0.clone(), step.1));
         let material = Material {
             limits: &self.runtime.limits,
             state: &self.state,
             history: &self.history,
-            files: &self.base,
+            files: self.base.iter().map(|(path, file)| (path, std::str::from_utf8(&file.content).ok())).collect(),
             text_of: &|sha256| self.project.written(sha256),
         };
         match engine::prompt::compose(&material) {
-            Ok(prompt) => self.hands.turn(step, prompt),
+            Ok(messages) => self.hands.turn(step, ModelRequest { model: self.model(), messages }),
             Err(too_large) => {
                 let turn = self.state.count(StepKind::Turn);
                 let budget = Budget {
@@ -506,44 +503,32 @@ fn add_event(events: &mut Vec<NewEvent>, entry: NewEvent, limits: &contract::Lim
     }
 }
 
-fn add_row(rows: &mut Vec<RowChange>, row: RowChange) {
-    if let (Some(RowChange::AssistantText { text }), RowChange::AssistantText { text: more }) = (rows.last_mut(), &row)
-    {
-        text.push_str(more);
-    } else {
-        rows.push(row);
-    }
-}
-
 /// Earlier messages of the chat, oldest first.
 async fn history(
     runtime: &Runtime,
-    session: &contract::event::Session,
+    session: &Session,
     project: &ProjectRow,
     claim: Claim,
 ) -> Result<Vec<PromptMessage>, RuntimeError> {
-    let Some(chat) = runtime.ports.store.chat(project.user, session.chat_id).await? else { return Ok(vec![]) };
-    let earlier =
-        chat.messages.into_iter().take_while(|m| m.run_id != claim.run_id).filter(|m| !m.text.trim().is_empty());
-    let message = |m: contract::api::MessageView| PromptMessage {
-        speaker: match m.role {
-            contract::api::Role::User => Speaker::User,
-            contract::api::Role::Assistant => Speaker::Assistant,
-        },
-        text: m.text,
+    let said = history::before(runtime.ports.store.as_ref(), project.user, session, claim.run_id).await?;
+    let message = |said: Said| {
+        let speaker = match said.role {
+            Role::User => Speaker::User,
+            Role::Assistant => Speaker::Assistant,
+        };
+        PromptMessage { speaker, text: said.text }
     };
-    Ok(earlier.map(message).collect())
+    Ok(said.into_iter().map(message).collect())
 }
 
 /// Ends a run whose log cannot be read: it fails with a reason instead of being tried for ever.
 pub(crate) async fn give_up(runtime: &Runtime, claim: Claim, error: &RuntimeError) -> Result<(), RuntimeError> {
-    let mut after = 0;
+    let (mut after, mut created_at) = (0, None);
     loop {
         let page = runtime.ports.store.read_after(claim.run_id, after, replay::PAGE).await?;
-        match page.last() {
-            Some(last) => after = last.head.seq,
-            None => break,
-        }
+        let (Some(first), Some(last)) = (page.first(), page.last()) else { break };
+        created_at.get_or_insert(first.head.at);
+        after = last.head.seq;
     }
     let at = runtime.ports.world.now_ms();
     let failed = RunFailed {
@@ -552,9 +537,11 @@ pub(crate) async fn give_up(runtime: &Runtime, claim: Claim, error: &RuntimeErro
         action: "Send the message again. If it happens again, check the disk.".into(),
     };
     let entry = NewEvent { at, step: None, event: failed.into() };
-    let rows = projection::rows(&RunState::default(), &entry).into_iter().collect();
-    let append = Append { claim, after, events: vec![entry], rows, consumed: vec![], ends: true };
+    let state = RunState { created_at: created_at.unwrap_or(at), ..RunState::default() };
+    let rows = projection::rows(&state, &entry);
+    let append = Append { claim, after, events: vec![Entry::of(&entry)?], rows, consumed: vec![], ends: true };
     runtime.ports.store.append(append).await?;
     runtime.ports.bus.send(Wake::Appended(claim.run_id));
+    runtime.ports.bus.send(Wake::Claimable);
     Ok(())
 }

@@ -12,7 +12,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::bus::{Wake, woken};
+use crate::ports::bus::Wake;
 use crate::ports::objects::ObjectsError;
 use crate::ports::store::{AppendError, Claim, StoreError};
 use crate::task::{self, End, Task};
@@ -47,7 +47,7 @@ impl Worker {
 
     /// Works until `stop`; then hands its runs back, for others or for its own next start.
     pub async fn run(mut self, stop: CancellationToken) {
-        let mut wakes = self.runtime.ports.bus.subscribe();
+        let mut claimable = self.runtime.ports.bus.listen(Wake::Claimable);
         let heartbeat = Duration::from_millis(self.runtime.limits.heartbeat_ms);
         let poll = Duration::from_millis(self.runtime.limits.poll_ms);
         while !stop.is_cancelled() {
@@ -67,7 +67,7 @@ impl Worker {
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(done) = self.tasks.join_next_with_id() => self.done(done).await,
-                () = woken(&mut wakes, |wake| matches!(wake, Wake::Claimable | Wake::Inbox(_))) => {}
+                () = claimable.heard() => {}
                 () = tokio::time::sleep_until(self.beat), if !self.held.is_empty() => {}
                 () = tokio::time::sleep(poll) => {}
             }

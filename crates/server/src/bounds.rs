@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-/// Connections that are open at once; further ones wait in the kernel's queue. A browser tab holds one stream and a few more.
-pub const CONNECTIONS: usize = 4_096;
+/// Connections that are open at once, if the process may have that many files; further ones wait in the kernel's queue. A browser tab
+/// holds one stream and a few more.
+pub const CONNECTIONS: usize = 16_384;
 
 /// From an idle connection to the end of the next request's headers, so that a slow sender holds nothing for long.
 pub const HEADER_TIME: Duration = Duration::from_secs(30);
@@ -13,8 +14,20 @@ pub const HEADER_TIME: Duration = Duration::from_secs(30);
 /// From a request's headers to the end of its body.
 pub const BODY_TIME: Duration = Duration::from_secs(10);
 
+/// The same for a body that may be large: a file, an upload, a bundle.
+pub const LARGE_BODY_TIME: Duration = Duration::from_secs(60);
+
 /// Bytes of one request's head, and of what is buffered for one connection in each direction.
 pub const CONNECTION_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Bytes of one connection that the system holds and that its reader has no room for; the rest waits where it came from.
+pub const UNSENT_BYTES: u32 = 32 * 1024;
+
+/// How long the last words to a reader that is being cut may take to be handed to the system.
+pub const LAST_WORDS_TIME: Duration = Duration::from_secs(5);
+
+/// Bytes that the system may hold for such a reader: what was under way and the last words.
+pub const LAST_WORDS_BYTES: usize = 256 * 1024;
 
 /// Bytes of one write to an event stream after which no further event joins it.
 pub const SSE_BATCH_BYTES: usize = 16 * 1024;

@@ -117,19 +117,25 @@ async fn accept(
     message: &NewMessage,
 ) -> Answer<Response> {
     let key = idempotency_key(headers)?;
-    let accepted = app.runtime.send(caller.user, chat, &message.text, key).await?;
-    let mut response = if sse::is_wanted(headers) {
-        sse::one(app, accepted.run_id, 0)
-    } else {
-        (StatusCode::ACCEPTED, Json(&accepted)).into_response()
-    };
-    if let Ok(location) = HeaderValue::from_str(&format!("/v1/runs/{}", accepted.run_id)) {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    Ok(response)
+    let admitted = app.runtime.send(caller.user, chat, &message.text, key).await?;
+    Ok(accepted(app, headers, &admitted))
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Answer<Option<&str>> {
+/// The answer to what became a run: the run, or its events if these are asked for.
+pub fn accepted(app: &App, headers: &HeaderMap, run: &Accepted) -> Response {
+    let mut response = if sse::is_wanted(headers) {
+        sse::one(app, run.run_id, 0)
+    } else {
+        (StatusCode::ACCEPTED, Json(run)).into_response()
+    };
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/runs/{}", run.run_id)) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+/// The key that makes a repeated request give the first answer, if there is one.
+pub fn idempotency_key(headers: &HeaderMap) -> Answer<Option<&str>> {
     let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(key) = keys.next() else { return Ok(None) };
     let text = key.to_str().ok().filter(|text| (1..=bounds::IDEMPOTENCY_KEY_BYTES).contains(&text.len()));

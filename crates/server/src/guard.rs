@@ -45,8 +45,8 @@ impl fmt::Debug for OwnerToken {
 }
 
 /// SHA-256 in hexadecimal, as sessions are stored.
-pub fn sha256_hex(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
+pub fn sha256_hex(text: impl AsRef<[u8]>) -> String {
+    Sha256::digest(text.as_ref()).iter().fold(String::with_capacity(64), |mut hex, byte| {
         // Writing to a String cannot fail.
         let _ = fmt::Write::write_fmt(&mut hex, format_args!("{byte:02x}"));
         hex
@@ -69,6 +69,10 @@ pub struct Hosts {
     pub port: u16,
     /// What follows `<slug>.` in a preview's host.
     pub preview_suffix: String,
+    /// The port in the addresses of previews: this one's, unless several servers share one address.
+    pub preview_port: u16,
+    /// Whether other servers of this Baton may be on this machine, whose pages show the previews of this one.
+    pub among_others: bool,
 }
 
 impl Hosts {
@@ -78,6 +82,17 @@ impl Hosts {
     /// The app's origins.
     pub fn origins(&self) -> [String; 3] {
         Self::APP.map(|host| format!("http://{host}:{}", self.port))
+    }
+
+    /// Pages that may show a preview in a frame, as sources of a policy. Its grammar has no IPv6 addresses; browsers complain of one and
+    /// ignore it.
+    pub fn framers(&self) -> String {
+        let [ip, name, _] = self.origins();
+        match self.among_others {
+            false => format!("{ip} {name}"),
+            // Which ports they have is not known here. Generated pages have other hosts.
+            true => format!("http://{}:* http://{}:*", Self::APP[0], Self::APP[1]),
+        }
     }
 
     /// Tells the door by the Host; none if it is missing, doubled or not ours.
@@ -93,12 +108,13 @@ impl Hosts {
                 }
             }
         };
-        if named.as_str().contains('@') || named.port_u16().unwrap_or(80) != self.port {
+        let port = named.port_u16().unwrap_or(80);
+        if named.as_str().contains('@') || (port != self.port && port != self.preview_port) {
             return None;
         }
         let host = named.host().to_ascii_lowercase();
         if Self::APP.contains(&host.as_str()) {
-            return Some(Door::App);
+            return (port == self.port).then_some(Door::App);
         }
         let slug = host.strip_suffix(&self.preview_suffix)?.strip_suffix('.')?;
         is_label(slug).then(|| Door::Preview(slug.to_owned()))
@@ -222,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_host_opens_one_door_or_none() {
-        let hosts = Hosts { port: 7420, preview_suffix: "localhost".into() };
+        let hosts = Hosts { port: 7420, preview_suffix: "localhost".into(), preview_port: 7420, among_others: false };
         let preview = |slug: &str| Some(Door::Preview(slug.into()));
         for (host, door) in [
             ("127.0.0.1:7420", Some(Door::App)),
@@ -248,6 +264,20 @@ mod tests {
             let (parts, ()) = axum::http::Request::builder().header(header::HOST, host).body(()).unwrap().into_parts();
             assert_eq!(hosts.door(&parts), door, "{host}");
         }
+        // One of several servers, which share one address for previews.
+        let second = Hosts { port: 7421, among_others: true, ..hosts.clone() };
+        for (host, door) in [
+            ("localhost:7421", Some(Door::App)),
+            ("localhost:7420", None),
+            ("todo-x1.localhost:7420", preview("todo-x1")),
+            ("todo-x1.localhost:7421", preview("todo-x1")),
+            ("todo-x1.localhost:7422", None),
+        ] {
+            let (parts, ()) = axum::http::Request::builder().header(header::HOST, host).body(()).unwrap().into_parts();
+            assert_eq!(second.door(&parts), door, "{host}");
+        }
+        assert_eq!(hosts.framers(), "http://127.0.0.1:7420 http://localhost:7420");
+        assert_eq!(second.framers(), "http://127.0.0.1:* http://localhost:*");
         let bare = Hosts { port: 80, ..hosts };
         let (parts, ()) =
             axum::http::Request::builder().header(header::HOST, "localhost").body(()).unwrap().into_parts();

@@ -19,10 +19,11 @@ pub async fn alive() -> &'static str {
     "alive\n"
 }
 
-/// Whether the server can work: its store answers. If not, the answer says what is missing.
+/// Whether the server can work: its store answers. If not, the answer says what is missing. Without the bus it works too, and what
+/// other processes do is seen later; then the answer says so.
 #[utoipa::path(get, path = "/readyz", tag = "operations", operation_id = "readyz", security(()),
     responses((status = 200, description = "Ready.", body = String, content_type = "text/plain"), Refusals))]
-pub async fn ready(State(app): State<Arc<App>>) -> Answer<&'static str> {
+pub async fn ready(State(app): State<Arc<App>>) -> Answer<String> {
     let ports = &app.runtime.ports;
     let question = async {
         let owner = app.owner().await?;
@@ -31,7 +32,11 @@ pub async fn ready(State(app): State<Arc<App>>) -> Answer<&'static str> {
     let missing = |what: &str| Refusal::new(Code::NotReady, format!("Missing: the store, which {what}."));
     match tokio::time::timeout(bounds::READY_TIME, question).await {
         Ok(Ok(_)) if app.stop.is_cancelled() => Err(Refusal::new(Code::NotReady, "The server is stopping.")),
-        Ok(Ok(_)) => Ok("ready\n"),
+        Ok(Ok(_)) => Ok(match ports.bus.trouble() {
+            None => "ready\n".to_owned(),
+            // In a word: whoever asks need not be known.
+            Some(_) => "ready, but slow to hear of other processes: the bus is away\n".to_owned(),
+        }),
         Ok(Err(error)) => {
             tracing::warn!(%error, "not ready");
             Err(missing("fails"))

@@ -5,7 +5,10 @@
 
 mod asset;
 mod bounds;
+mod bundles;
 mod chats;
+mod connection;
+mod edits;
 mod guard;
 mod health;
 mod observe;

@@ -10,7 +10,7 @@ use contract::api::{Page, ProjectFiles, VersionView};
 use contract::{ProjectId, ProjectPath};
 
 use crate::chats::page_size;
-use crate::guard::Caller;
+use crate::guard::{Caller, sha256_hex};
 use crate::reply::{Answer, Code, Path, Refusal};
 use crate::schema::Refusals;
 use crate::serve::App;
@@ -27,7 +27,7 @@ pub async fn files(
     app.runtime.files(caller.user, id).await?.map(Json).ok_or_else(unknown)
 }
 
-/// A file's bytes. Whatever they are, a browser shows them as text and runs nothing.
+/// A file's bytes. Whatever they are, a browser shows them as text and runs nothing. `ETag` is their SHA-256, for `If-Match`.
 #[utoipa::path(get, path = "/v1/projects/{id}/files/{*path}", tag = "projects", operation_id = "get_file",
     params(("id" = ProjectId, Path, description = "The project."),
         ("path" = ProjectPath, Path, description = "The file; its slashes may be encoded or not.")),
@@ -41,8 +41,10 @@ pub async fn file(
     let bytes = app.runtime.file(caller.user, id, &path).await?;
     let bytes =
         bytes.ok_or_else(|| Refusal::new(Code::NoSuchFile, "You have no such project, or it has no such file."))?;
+    let tag = HeaderValue::from_str(&format!("\"{}\"", sha256_hex(&bytes)));
     let mut response = bytes.into_response();
     let headers = response.headers_mut();
+    headers.extend(tag.ok().map(|tag| (header::ETAG, tag)));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     Ok(response)
@@ -65,5 +67,5 @@ pub async fn versions(
 }
 
 fn unknown() -> Refusal {
-    Refusal::new(Code::NoSuchProject, "You have no project with this id.")
+    Refusal::no_such_project()
 }

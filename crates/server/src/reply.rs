@@ -3,12 +3,15 @@
 //! The extractors here stand in for axum's own, so that a rejection is a [`Refusal`] too. No other file makes an error's status.
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::body::Body as Stream;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
 use contract::problem::Problem;
+use futures::StreamExt as _;
 use runtime::ports::store::{AdmitError, StoreError, StoreFault};
-use runtime::{MessageError, RuntimeError};
+use runtime::{ChangeError, ExportError, ForkError, ImportError, MessageError, RetryError, RuntimeError, VerifyError};
 use serde::de::DeserializeOwned;
 
 use crate::bounds;
@@ -90,6 +93,42 @@ codes! {
     UserBusy = TOO_MANY_REQUESTS, "user_busy", "Wait until one of your runs has ended, or stop one.";
     /// The server has too many runs at work.
     ServerBusy = TOO_MANY_REQUESTS, "server_busy", "Try again in a moment.";
+    /// Another run has the project (promise 7).
+    ProjectBusy = CONFLICT, "project_busy", "Wait until the run `run_id` has ended, or stop it.";
+    /// The run that should start this one goes on no more.
+    ParentOver = CONFLICT, "parent_over", "Start it from a run that is active.";
+    /// Nothing of the kind can be done while the run goes on.
+    RunIsActive = CONFLICT, "run_is_active", "Wait until the run has ended, or stop it.";
+    /// No step with that id has begun.
+    UnknownStep = BAD_REQUEST, "unknown_step", "Name one of the steps that have begun: GET /v1/runs/{id}/graph.";
+    /// This Baton reaches no such model.
+    UnknownModel = BAD_REQUEST, "unknown_model", "Name a model that this Baton reaches, or leave it out: GET /v1/system names the usual one.";
+    /// What a run needs is not stored here any more.
+    BytesGone = CONFLICT, "bytes_gone", "It was imported without. Begin where it was performed.";
+    /// A run's log is too large to be taken along.
+    RunTooLarge = PAYLOAD_TOO_LARGE, "run_too_large", "Raise the limit that is named, in the settings.";
+    /// What was sent is no bundle of a run.
+    BadBundle = BAD_REQUEST, "bad_bundle", "Send a file that `baton export` wrote, as it is.";
+    /// A bundle of another version.
+    UnknownBundleVersion = BAD_REQUEST, "unknown_bundle_version", "Import it with the Baton that is named in it, or a newer one.";
+    /// The bundle passes a limit.
+    BundleTooLarge = PAYLOAD_TOO_LARGE, "bundle_too_large", "Export it without files (`--no-files`), or raise the limit that is named.";
+    /// The project has no such version.
+    NoSuchVersion = NOT_FOUND, "no_such_version", "List the versions with GET /v1/projects/{id}/versions.";
+    /// The files are like that already.
+    NothingToChange = CONFLICT, "nothing_to_change", "Nothing has to be done.";
+    /// An upload names a file twice.
+    FileTwice = BAD_REQUEST, "file_twice", "Name each file once.";
+    /// A folder that belongs to tools.
+    ProtectedPath = BAD_REQUEST, "protected_path", "Choose another path: node_modules, .git and dist belong to tools.";
+    /// A file where a folder is, or below a file.
+    PathConflict = CONFLICT, "path_conflict", "Choose another path, or delete what is in the way first.";
+    /// The file is not the one that `If-Match` names.
+    FileChanged = PRECONDITION_FAILED, "file_changed", "Read the file again, and make the change in what it is now.";
+    /// `If-Match` names no file's hash.
+    BadIfMatch = BAD_REQUEST, "bad_if_match", "Send `If-Match: \"<SHA-256>\"`, as GET of the file gave it in `ETag`, or `*`.";
+    /// The project would pass a limit.
+    ProjectTooLarge = PAYLOAD_TOO_LARGE, "project_too_large", "Delete files that are not needed first.";
     /// The user has no such chat.
     NoSuchChat = NOT_FOUND, "no_such_chat", "List the chats with GET /v1/chats.";
     /// The user has no such run.
@@ -132,7 +171,18 @@ impl Refusal {
             action: code.action().to_owned(),
             limit: None,
             value: None,
+            run_id: None,
         }))
+    }
+
+    /// The user has no such run.
+    pub fn no_such_run() -> Self {
+        Self::new(Code::NoSuchRun, "You have no run with this id.")
+    }
+
+    /// The user has no such project.
+    pub fn no_such_project() -> Self {
+        Self::new(Code::NoSuchProject, "You have no project with this id.")
     }
 
     /// A refusal at a limit of the limits table.
@@ -216,7 +266,113 @@ impl From<AdmitError> for Refusal {
             AdmitError::KeyReused => {
                 Self::new(Code::IdempotencyKeyReused, "This Idempotency-Key was used for another message.")
             }
+            AdmitError::ProjectBusy { run } => {
+                let mut refusal = Self::new(Code::ProjectBusy, "A run is at work on this project.");
+                refusal.0.run_id = Some(run);
+                refusal
+            }
+            AdmitError::ParentOver => Self::new(Code::ParentOver, "The run that should start this one has ended."),
             AdmitError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<RetryError> for Refusal {
+    fn from(error: RetryError) -> Self {
+        match error {
+            RetryError::NoSuchRun => Self::no_such_run(),
+            RetryError::Active => Self::new(Code::RunIsActive, "The run has not ended."),
+            RetryError::BytesGone(path) => {
+                Self::new(Code::BytesGone, format!("What `{path}` was to become is not stored here."))
+            }
+            RetryError::Admit(error) => error.into(),
+            RetryError::Runtime(error) => error.into(),
+        }
+    }
+}
+
+impl From<ForkError> for Refusal {
+    fn from(error: ForkError) -> Self {
+        match error {
+            ForkError::NoSuchRun => Self::no_such_run(),
+            ForkError::UnknownStep { step, begun } => {
+                let begun: Vec<_> = begun.iter().map(|step| step.as_str()).collect();
+                let there = if begun.is_empty() { "none has".to_owned() } else { begun.join(", ") };
+                Self::new(Code::UnknownStep, format!("No step `{step}` has begun. These have: {there}."))
+            }
+            ForkError::UnknownModel { name } => {
+                Self::new(Code::UnknownModel, format!("This Baton reaches no model called `{name}`."))
+            }
+            ForkError::BuildGone => Self::new(Code::BytesGone, "What the run built is not stored here."),
+            ForkError::TooLong { most } => {
+                let detail = format!("The log up to that step is larger than {most} bytes.");
+                Self::at_limit(Code::RunTooLarge, detail, "bundle_bytes", most)
+            }
+            ForkError::Admit(error) => error.into(),
+            ForkError::Runtime(error) => error.into(),
+        }
+    }
+}
+
+impl From<VerifyError> for Refusal {
+    fn from(error: VerifyError) -> Self {
+        match error {
+            VerifyError::NoSuchRun => Self::no_such_run(),
+            VerifyError::Active => Self::new(Code::RunIsActive, "The run has not ended."),
+            VerifyError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ExportError> for Refusal {
+    fn from(error: ExportError) -> Self {
+        match error {
+            ExportError::NoSuchRun => Self::no_such_run(),
+            ExportError::TooLarge { limit, value } => {
+                Self::at_limit(Code::RunTooLarge, format!("The run's log is larger than {value}."), limit, value)
+            }
+            ExportError::Runtime(error) => error.into(),
+        }
+    }
+}
+
+impl From<ImportError> for Refusal {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Bad(reason) => Self::new(Code::BadBundle, format!("This is no bundle of a run: {reason}.")),
+            ImportError::Version { found } => {
+                Self::new(Code::UnknownBundleVersion, format!("This Baton does not read version {found} of bundles."))
+            }
+            ImportError::TooLarge { limit, value } => {
+                Self::at_limit(Code::BundleTooLarge, format!("The bundle passes {limit}: {value}."), limit, value)
+            }
+            ImportError::Admit(error) => error.into(),
+            ImportError::Runtime(error) => error.into(),
+        }
+    }
+}
+
+impl From<ChangeError> for Refusal {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::NoSuchProject => Self::no_such_project(),
+            ChangeError::NoSuchVersion => Self::new(Code::NoSuchVersion, "The project has no version with this id."),
+            ChangeError::NoSuchFile(path) => Self::new(Code::NoSuchFile, format!("The project has no file `{path}`.")),
+            ChangeError::Nothing => Self::new(Code::NothingToChange, "The project's files are like that already."),
+            ChangeError::Twice(path) => Self::new(Code::FileTwice, format!("`{path}` is named twice.")),
+            ChangeError::Protected(path) => {
+                Self::new(Code::ProtectedPath, format!("`{path}` is in a folder that belongs to tools."))
+            }
+            ChangeError::Conflict(path) => {
+                let detail = format!("A folder has the name of `{path}`, or a file that of a folder on the way.");
+                Self::new(Code::PathConflict, detail)
+            }
+            ChangeError::Other(path) => Self::new(Code::FileChanged, format!("`{path}` is another one by now.")),
+            ChangeError::TooMuch { limit, value } => {
+                Self::at_limit(Code::ProjectTooLarge, format!("{limit} would be passed: {value}."), limit, value)
+            }
+            ChangeError::Admit(error) => error.into(),
+            ChangeError::Runtime(error) => error.into(),
         }
     }
 }
@@ -261,6 +417,27 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             Ok(Err(rejection)) => Err(unreadable(&rejection, most)),
             Err(_) => Err(Refusal::new(Code::BodyTooSlow, "The body of the request did not arrive in time.")),
         }
+    }
+}
+
+/// A body that may be larger than `body_bytes`: whole, in time and within a limit of its own.
+pub async fn whole(body: Stream, limit: &str, most: u64) -> Answer<Bytes> {
+    let too_large = || Refusal::at_limit(Code::BodyTooLarge, format!("The body is larger than {most} bytes."), limit, most);
+    let reading = async {
+        let mut pieces = body.into_data_stream();
+        let mut whole = BytesMut::new();
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.map_err(|_| Refusal::new(Code::BadBody, "The body of the request broke off."))?;
+            if (whole.len() + piece.len()) as u64 > most {
+                return Err(too_large());
+            }
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.freeze())
+    };
+    match tokio::time::timeout(bounds::LARGE_BODY_TIME, reading).await {
+        Ok(read) => read,
+        Err(_) => Err(Refusal::new(Code::BodyTooSlow, "The body of the request did not arrive in time.")),
     }
 }
 

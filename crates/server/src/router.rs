@@ -15,7 +15,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::guard::Door;
 use crate::reply::{BodyLimit, Code, Refusal};
 use crate::serve::App;
-use crate::{chats, guard, health, observe, preview, projects, runs, session, stream, system, ui};
+use crate::{bundles, chats, edits, guard, health, observe, preview, projects, runs, session, stream, system, ui};
 
 type Routes = OpenApiRouter<Arc<App>>;
 
@@ -40,10 +40,17 @@ pub fn guarded() -> Routes {
         .routes(routes!(runs::events)) // GET /v1/runs/{id}/events
         .routes(routes!(runs::graph)) // GET /v1/runs/{id}/graph
         .routes(routes!(runs::cancel)) // POST /v1/runs/{id}/cancel
+        .routes(routes!(runs::retry)) // POST /v1/runs/{id}/retry
+        .routes(routes!(runs::fork)) // POST /v1/runs/{id}/fork
+        .routes(routes!(runs::verify)) // GET /v1/runs/{id}/verify
         .routes(routes!(runs::report)) // POST /v1/runs/{id}/preview-problems
+        .routes(routes!(bundles::export)) // GET /v1/runs/{id}/bundle
+        .routes(routes!(bundles::import)) // POST /v1/bundles
         .routes(routes!(projects::files)) // GET /v1/projects/{id}/files
-        .routes(routes!(projects::file)) // GET /v1/projects/{id}/files/{*path}
+        .routes(routes!(projects::file, edits::put, edits::delete)) // GET PUT DELETE /v1/projects/{id}/files/{*path}
+        .routes(routes!(edits::upload)) // POST /v1/projects/{id}/uploads
         .routes(routes!(projects::versions)) // GET /v1/projects/{id}/versions
+        .routes(routes!(edits::restore)) // POST /v1/projects/{id}/versions/{version}/restore
         .routes(routes!(stream::follow)) // GET /v1/stream
         .routes(routes!(system::show)) // GET /v1/system
         .routes(routes!(session::end)) // DELETE /v1/session

@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use contract::api::{GraphView, Page, PreviewReport, RunView};
+use contract::api::{Accepted, GraphView, NewFork, Page, PreviewReport, RunView, Verification};
 use contract::{ChatId, Envelope, RunId};
 use runtime::Reported;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::chats::page_size;
+use crate::chats::{self, page_size};
 use crate::guard::Caller;
 use crate::reply::{Answer, Body, Code, Path, Query, Refusal};
 use crate::schema::Refusals;
@@ -110,6 +110,63 @@ pub async fn cancel(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<
     app.runtime.cancel(caller.user, id).await?.map(Json).ok_or_else(unknown)
 }
 
+/// Tries again: the same request in the same chat, as a new run. What the former run left stays as it is, also if this is refused.
+///
+/// With `Accept: text/event-stream` the answer is the new run's events.
+#[utoipa::path(post, path = "/v1/runs/{id}/retry", tag = "runs", operation_id = "retry_run",
+    params(("id" = RunId, Path, description = "A run that has ended."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request give the first answer.")),
+    responses(
+        (status = 202, description = "The new run is durable.", body = Accepted, headers(("Location" = String, description = "The run."))),
+        (status = 200, description = "The new run's events.", body = Envelope, content_type = "text/event-stream"),
+        Refusals))]
+pub async fn retry(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<RunId>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let key = chats::idempotency_key(&headers)?;
+    let accepted = app.runtime.retry(caller.user, id, key).await?;
+    Ok(chats::accepted(&app, &headers, &accepted))
+}
+
+/// Forks a run at a step: a new chat and project begin with a copy of what came before the step, and it and what follows is performed
+/// anew, by another model if one is named. The run itself stays as it is, and may still be active.
+///
+/// With `Accept: text/event-stream` the answer is the fork's events.
+#[utoipa::path(post, path = "/v1/runs/{id}/fork", tag = "runs", operation_id = "fork_run",
+    params(("id" = RunId, Path, description = "The run."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request give the first answer.")),
+    request_body = NewFork,
+    responses(
+        (status = 202, description = "The fork is durable.", body = Accepted, headers(("Location" = String, description = "The run."))),
+        (status = 200, description = "The fork's events.", body = Envelope, content_type = "text/event-stream"),
+        Refusals))]
+pub async fn fork(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<RunId>,
+    headers: HeaderMap,
+    Body(fork): Body<NewFork>,
+) -> Answer<Response> {
+    let key = chats::idempotency_key(&headers)?;
+    let accepted = app.runtime.fork(caller.user, id, &fork.at, fork.model.as_deref(), key).await?;
+    Ok(chats::accepted(&app, &headers, &accepted))
+}
+
+/// Reads the log of a run that has ended once more, draws everything from it again, and tells what is stored otherwise.
+#[utoipa::path(get, path = "/v1/runs/{id}/verify", tag = "runs", operation_id = "verify_run",
+    params(("id" = RunId, Path, description = "A run that has ended.")),
+    responses((status = 200, description = "What was found.", body = Verification), Refusals))]
+pub async fn verify(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<RunId>,
+) -> Answer<Json<Verification>> {
+    Ok(Json(app.runtime.verify(caller.user, id).await?))
+}
+
 /// Tells a run that its instant preview failed in a browser. It becomes a `preview_problem` of the run; if nothing is left on the
 /// screen, the run's check fails with it and the model is asked to mend it.
 #[utoipa::path(post, path = "/v1/runs/{id}/preview-problems", tag = "runs", operation_id = "report_preview_problem",
@@ -139,5 +196,5 @@ pub async fn find(app: &App, caller: Caller, id: RunId) -> Answer<RunView> {
 }
 
 fn unknown() -> Refusal {
-    Refusal::new(Code::NoSuchRun, "You have no run with this id.")
+    Refusal::no_such_run()
 }

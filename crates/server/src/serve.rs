@@ -3,30 +3,23 @@
 //! The one place of this crate that starts tasks. It knows nothing of routes.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::Router;
 use contract::UserId;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use runtime::Runtime;
 use runtime::ports::store::StoreError;
 use runtime::ports::world::new_id;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::guard::{Hosts, OwnerToken};
 use crate::session::Codes;
-use crate::{bounds, router};
+use crate::{bounds, connection, router};
 
 /// Everything that a server is made of.
 pub struct ServerConfig {
@@ -64,12 +57,22 @@ impl App {
 }
 
 /// The door, ready to be opened.
-pub struct Server(ServerConfig);
+pub struct Server {
+    config: ServerConfig,
+    among_others: bool,
+}
 
 impl Server {
     /// Takes what it is made of. Nothing happens before [`Server::serve`].
     pub fn new(config: ServerConfig) -> Self {
-        Self(config)
+        Self { config, among_others: false }
+    }
+
+    /// One of several servers of this Baton: what they show in common, each shows.
+    #[must_use]
+    pub fn among_others(mut self) -> Self {
+        self.among_others = true;
+        self
     }
 
     /// Serves until `stop`: then open streams end at once, and requests in hand have `shutdown_ms`.
@@ -77,12 +80,17 @@ impl Server {
     /// # Errors
     /// When the listener has no address.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
-        let config = self.0;
+        let config = self.config;
         let limits = &config.runtime.limits;
         let (patience, grace) = (Duration::from_millis(limits.sse_write_ms), Duration::from_millis(limits.shutdown_ms));
         let metrics = config.metrics.clone();
         let app = Arc::new(App {
-            hosts: Hosts { port: config.port, preview_suffix: config.runtime.preview.host_suffix.to_ascii_lowercase() },
+            hosts: Hosts {
+                port: config.port,
+                preview_suffix: config.runtime.preview.host_suffix.to_ascii_lowercase(),
+                preview_port: config.runtime.preview.port,
+                among_others: self.among_others,
+            },
             owner_token: config.owner_token,
             metrics: config.metrics,
             metrics_are_open: listener.local_addr()?.ip().is_loopback(),
@@ -93,7 +101,7 @@ impl Server {
         });
         let router = router::whole(app);
         let mut connections = JoinSet::new();
-        let room = Arc::new(Semaphore::new(bounds::CONNECTIONS));
+        let room = Arc::new(Semaphore::new(most_connections()));
         let mut upkeep = tokio::time::interval(bounds::METRICS_UPKEEP);
         loop {
             tokio::select! {
@@ -101,7 +109,7 @@ impl Server {
                 Some(_) = connections.join_next() => {}
                 _ = upkeep.tick() => metrics.run_upkeep(),
                 (stream, permit) = accept(&listener, &room) => {
-                    let connection = connection(stream, router.clone(), patience, stop.clone());
+                    let connection = connection::serve(stream, router.clone(), patience, stop.clone());
                     connections.spawn(async move {
                         connection.await;
                         drop(permit);
@@ -119,6 +127,12 @@ impl Server {
     }
 }
 
+/// Connections that may be open at once. Files of other kinds need their room too, or the store could not open one.
+fn most_connections() -> usize {
+    let files = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
+    files.map_or(bounds::CONNECTIONS, |most| bounds::CONNECTIONS.min(most - most / 4))
+}
+
 /// The next connection, once there is room for it.
 async fn accept(
     listener: &TcpListener,
@@ -134,103 +148,5 @@ async fn accept(
                 tokio::time::sleep(bounds::ACCEPT_REST).await;
             }
         }
-    }
-}
-
-/// Serves one connection to its end.
-async fn connection(stream: TcpStream, router: Router, patience: Duration, stop: CancellationToken) {
-    // Events are small and wanted at once; without this they would wait for the reader's acknowledgement.
-    let _ = stream.set_nodelay(true);
-    let io = TokioIo::new(Impatient { stream, patience, waiting: None });
-    let mut connection = std::pin::pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(bounds::HEADER_TIME)
-            .max_buf_size(bounds::CONNECTION_BUFFER_BYTES)
-            .serve_connection(io, TowerToHyperService::new(router))
-    );
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        let reason = match () {
-            () if is_stalled(&error) => "reader_stalled",
-            () if error.is_timeout() => "sender_silent",
-            () => "broken",
-        };
-        metrics::counter!("baton_connections_cut_total", "reason" => reason).increment(1);
-        tracing::debug!(%error, reason, "a connection was cut");
-    }
-}
-
-/// Whether a reader was cut that took nothing.
-fn is_stalled(error: &hyper::Error) -> bool {
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-/// A connection whose peer must take something every now and then. A reader that stands still is cut (`sse_write_ms`): nothing
-/// is held for it, and it comes back with its cursor. It must be seen here, since a full connection asks its stream for no more.
-struct Impatient {
-    stream: TcpStream,
-    patience: Duration,
-    waiting: Option<Pin<Box<Sleep>>>,
-}
-
-impl Impatient {
-    fn watched(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
-            self.waiting = None;
-            return written;
-        }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        ready!(waiting.as_mut().poll(cx));
-        let reason = format!("the reader took nothing for {} ms", patience.as_millis());
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
-    }
-}
-
-impl AsyncRead for Impatient {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Impatient {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.watched(cx, written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.watched(cx, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -19,6 +19,7 @@ use runtime::{EventReader, Frame, RuntimeError};
 use tokio_util::sync::CancellationToken;
 
 use crate::bounds;
+use crate::connection::Cut;
 use crate::reply::Answer;
 use crate::serve::App;
 use crate::stream;
@@ -52,18 +53,25 @@ pub fn many(app: &App, cursors: Vec<(RunId, u64)>) -> Response {
 }
 
 fn respond(app: &App, cursors: Vec<(RunId, u64)>, lasting: bool) -> Response {
-    let frames = select_all(cursors.into_iter().map(|(run, after)| frames(run, app.runtime.events(run, after))));
+    let limits = &app.runtime.limits;
+    // What one connection may hold is shared by its streams.
+    let each = usize::try_from(limits.reader_page_bytes).unwrap_or(usize::MAX) / cursors.len().max(1);
+    let events = |(run, after)| frames(run, app.runtime.events(run, after).merged().within(each));
+    let cut = Cut::default();
     let reader = Reader {
-        frames,
+        frames: select_all(cursors.into_iter().map(events)),
         lasting,
-        heartbeat: Duration::from_millis(app.runtime.limits.sse_heartbeat_ms),
+        heartbeat: Duration::from_millis(limits.sse_heartbeat_ms),
+        patience: Duration::from_millis(limits.sse_write_ms),
         stop: app.stop.clone(),
+        cut: cut.clone(),
         waiting: VecDeque::from([Bytes::from(format!("retry: {}\n\n", bounds::SSE_RETRY_MS))]),
         over: false,
         _counted: Counted::new(),
     };
     let body = unfold(reader, |mut reader| async { Some((Ok::<_, Infallible>(reader.next().await?), reader)) });
     let mut response = Response::new(Body::from_stream(body));
+    response.extensions_mut().insert(cut);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -96,7 +104,11 @@ struct Reader {
     /// Whether the connection outlives its streams.
     lasting: bool,
     heartbeat: Duration,
+    /// How long a client may take nothing.
+    patience: Duration,
     stop: CancellationToken,
+    /// Due when the client took nothing for that long.
+    cut: Cut,
     /// Pieces that are ready to be sent.
     waiting: VecDeque<Bytes>,
     over: bool,
@@ -112,14 +124,22 @@ impl Reader {
         if self.over || self.stop.is_cancelled() {
             return None;
         }
-        let (stop, heartbeat) = (self.stop.clone(), self.heartbeat);
+        let (stop, cut, heartbeat) = (self.stop.clone(), self.cut.clone(), self.heartbeat);
         tokio::select! {
             biased;
             () = stop.cancelled() => return None,
+            () = cut.due() => return Some(self.last_words()),
             () = self.gather() => {}
             () = tokio::time::sleep(heartbeat) => return Some(HEARTBEAT),
         }
         self.waiting.pop_front()
+    }
+
+    /// Why the stream ends without the run's end. The client has to come back with its cursor.
+    fn last_words(&mut self) -> Bytes {
+        self.over = true;
+        let ms = self.patience.as_millis();
+        Bytes::from(format!(": cut off, since nothing was taken for {ms} ms; come back with the last id\n\n"))
     }
 
     /// Waits for an event and takes what is ready with it. Dropped while it waits, it has taken nothing.

@@ -45,6 +45,7 @@ fn isolation(report: &IsolationReport) -> SandboxView {
         IsolationLevel::Full => "full",
         IsolationLevel::Soft => "soft",
         IsolationLevel::Refused => "refused",
+        IsolationLevel::Elsewhere => "elsewhere",
     };
     let feature = |seen: &IsolationFeature| SandboxFeature {
         name: seen.feature.clone(),

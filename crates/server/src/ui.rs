@@ -105,7 +105,7 @@ fn protect(headers: &mut HeaderMap, hosts: &Hosts) {
         "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; \
          connect-src 'self'; frame-src http://*.{}:{}; frame-ancestors 'none'; object-src 'none'; base-uri 'none'; \
          form-action 'self'",
-        hosts.preview_suffix, hosts.port
+        hosts.preview_suffix, hosts.preview_port
     );
     if let Ok(policy) = HeaderValue::from_str(&policy) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn get(path: &str, asked: &HeaderMap, built: bool) -> Response {
-        let hosts = Hosts { port: 7420, preview_suffix: "localhost".into() };
+        let hosts = Hosts { port: 7420, preview_suffix: "localhost".into(), preview_port: 7420, among_others: false };
         let find = |path: &str| {
             let bytes: &'static [u8] = match path {
                 "index.html" => b"<!doctype html>",

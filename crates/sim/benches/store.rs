@@ -13,7 +13,7 @@ use adapters::store::sqlite::{Options, Sqlite};
 use contract::event::{NewEvent, TextDelta};
 use contract::{RunId, StepId, UserId};
 use runtime::ports::Store;
-use runtime::ports::store::{Append, Claim};
+use runtime::ports::store::{Append, Claim, Entry};
 use sim::conformance::store::Clerk;
 use tokio::task::JoinSet;
 
@@ -107,10 +107,10 @@ async fn runs(store: &Sqlite, count: usize) -> (UserId, Vec<Claim>) {
 }
 
 fn small(claim: Claim, after: u64, events: u64) -> Append {
-    let event = |i| NewEvent {
-        at: 1_732_147_200_000 + after + i,
-        step: Some((StepId::new("turn-1"), 1)),
-        event: TextDelta { text: "a few words of prose, ".into() }.into(),
+    let event = |i| {
+        let event = TextDelta { text: "a few words of prose, ".into() }.into();
+        let new = NewEvent { at: 1_732_147_200_000 + after + i, step: Some((StepId::new("turn-1"), 1)), event };
+        Entry::of(&new).expect("encoded")
     };
     Append { claim, after, events: (0..events).map(event).collect(), rows: vec![], consumed: vec![], ends: false }
 }

@@ -6,4 +6,6 @@
 
 pub mod conformance;
 pub mod memory;
+pub mod scribe;
+pub mod servers;
 pub mod stage;

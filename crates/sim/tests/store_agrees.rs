@@ -1,26 +1,32 @@
-//! Any sequence of requests gets the same answers from the store in SQLite as from the plain one in memory (proptest shrinks a
-//! difference to the shortest sequence that shows it).
+//! Any sequence of requests gets the same answers from the stores in SQLite and PostgreSQL as from the plain one in memory (proptest
+//! shrinks a difference to the shortest sequence that shows it).
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use contract::api::RunStatus;
-use contract::event::{Intent, ModelRef, NewEvent, Provider, Session, StopReason, TextDelta};
+use contract::event::{Intent, ModelRef, NewEvent, Provider, Session, StopReason, TextDelta, Work};
 use contract::{ChatId, MessageId, ProjectId, RunId, StepId, UserId, VersionId};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use runtime::ports::Store;
-use runtime::ports::store::{Admission, Append, Claim, InboxItem, NewChat, PublishedVersion, RowChange};
+use runtime::ports::store::{Admission, Append, Begun, Claim, Entry, InboxItem, NewChat, PublishedVersion, RowChange};
 use sim::memory::{Hook, MemoryStore};
+use sim::servers;
+use tempfile::TempDir;
 
+use adapters::store::postgres::{Clock, Postgres, PostgresOptions};
 use adapters::store::sqlite::{Options, Sqlite};
 
 /// Few of everything, so that requests meet.
 const USERS: u8 = 2;
 const CHATS: u8 = 3;
 const CASES: u32 = 96;
+/// Fewer, since each is a database of its own.
+const POSTGRES_CASES: u32 = 24;
 const REQUESTS: std::ops::Range<usize> = 1..50;
 
 #[derive(Debug, Clone)]
 enum Request {
-    Admit { user: u8, chat: u8, new: bool, key: Option<u8>, text: u8, at: u64 },
+    Admit { user: u8, chat: u8, new: bool, key: Option<u8>, text: u8, at: u64, parent: Option<(u8, u64)>, alone: bool },
     Claim { most: usize, now: u64 },
     Renew { now: u64 },
     Release { run: u8, epoch: u64 },
@@ -60,8 +66,10 @@ fn request() -> impl Strategy<Value = Request> {
         prop::collection::vec(1..6u64, 0..3),
     );
     prop_oneof![
-        4 => (0..USERS, 0..CHATS, any::<bool>(), prop::option::weighted(0.3, 0..2u8), 0..2u8, 0..100u64)
-            .prop_map(|(user, chat, new, key, text, at)| Request::Admit { user, chat, new, key, text, at }),
+        4 => (0..USERS, 0..CHATS, any::<bool>(), prop::option::weighted(0.3, 0..2u8), 0..2u8, 0..100u64,
+              prop::option::weighted(0.4, (run.clone(), epoch.clone())), prop::bool::weighted(0.2))
+            .prop_map(|(user, chat, new, key, text, at, parent, alone)|
+                Request::Admit { user, chat, new, key, text, at, parent, alone }),
         3 => (0..4usize, 0..300u64).prop_map(|(most, now)| Request::Claim { most, now }),
         1 => (0..300u64).prop_map(|now| Request::Renew { now }),
         1 => (run.clone(), epoch).prop_map(|(run, epoch)| Request::Release { run, epoch }),
@@ -100,7 +108,7 @@ fn run(number: u8) -> RunId {
 
 impl Desk {
     fn admission(&mut self, request: &Request) -> Option<Admission> {
-        let Request::Admit { user: u, chat: c, new, key, text, at } = *request else { return None };
+        let Request::Admit { user: u, chat: c, new, key, text, at, parent, alone } = *request else { return None };
         self.admitted += 1;
         let number = u128::from(self.admitted);
         Some(Admission {
@@ -117,11 +125,17 @@ impl Desk {
                 follow_up: !new,
                 template: "react-vite".into(),
                 model: ModelRef { provider: Provider::Demo, name: "demo".into() },
+                work: Work::Message,
+                fork: None,
             },
             new_chat: new.then(|| NewChat { title: format!("chat {c}"), slug: format!("slug-{c}") }),
             idempotency_key: key.map(|key| format!("key {key}")),
             at,
             most_active: [("chat", 2), ("user", 4), ("global", 5)],
+            parent: parent.map(|(number, epoch)| Claim { run_id: run(number), epoch }),
+            most_depth: ("depth", 2),
+            alone,
+            log: Begun::default(),
         })
     }
 
@@ -134,7 +148,7 @@ impl Desk {
         let mut change = |row: &Row| match *row {
             Row::Status(status, at) => {
                 ends = status.is_terminal();
-                RowChange::Run { status, stop_reason: ends.then_some(StopReason::Done), error: None, at }
+                RowChange::Run { status, stop_reason: ends.then_some(StopReason::Done), code: None, error: None, at }
             }
             Row::Say(n) => RowChange::AssistantText { text: format!("say {n} ") },
             Row::Reset(n) => RowChange::AssistantReset { text: format!("reset {n} ") },
@@ -153,10 +167,9 @@ impl Desk {
             }
         };
         let rows = rows.iter().map(&mut change).collect();
-        let event = |i| NewEvent {
-            at: u64::from(i),
-            step: Some((StepId::new("turn-1"), 1)),
-            event: TextDelta { text: format!("event {i}") }.into(),
+        let event = |i| {
+            let event = TextDelta { text: format!("event {i}") }.into();
+            Entry::of(&NewEvent { at: u64::from(i), step: Some((StepId::new("turn-1"), 1)), event }).unwrap()
         };
         let after = end.saturating_add_signed(after);
         Some(Append { claim, after, events: (0..events).map(event).collect(), rows, consumed: consumed.clone(), ends })
@@ -187,7 +200,9 @@ async fn answer(store: &dyn Store, desk: &mut Desk, request: &Request) -> String
             }
         }
         Request::PutInbox { run: r, by } => {
-            format!("{:?}", store.put_inbox(run(*r), InboxItem::Cancel { by: by.to_string() }, 1).await)
+            let mut told = store.put_inbox(run(*r), InboxItem::Cancel { by: by.to_string() }, 1).await.unwrap();
+            told.sort_unstable();
+            format!("{told:?}")
         }
         Request::Restart => String::new(),
         Request::Look { user: u, chat: c, most } => look(store, *u, *c, *most).await.join("\n"),
@@ -213,35 +228,117 @@ async fn look(store: &dyn Store, u: u8, c: u8, most: usize) -> Vec<String> {
     seen
 }
 
-async fn compare(requests: &[Request]) {
-    let folder = tempfile::tempdir().unwrap();
-    let open = || Sqlite::open(folder.path(), &Options::default()).unwrap();
-    let (mut sqlite, memory) = (open(), MemoryStore::new(Hook::default()));
+/// A store that is held against the one in memory.
+trait Subject: Sized {
+    fn store(&self) -> &dyn Store;
+
+    /// Ends the process that has it, and begins another.
+    async fn restart(self) -> Self;
+
+    /// What does not hold together.
+    async fn faults(&self) -> Vec<String>;
+}
+
+struct InSqlite {
+    store: Sqlite,
+    folder: TempDir,
+}
+
+impl InSqlite {
+    fn open(folder: TempDir) -> Self {
+        Self { store: Sqlite::open(folder.path(), &Options::default()).unwrap(), folder }
+    }
+}
+
+impl Subject for InSqlite {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn restart(self) -> Self {
+        drop(self.store);
+        Self::open(self.folder)
+    }
+
+    async fn faults(&self) -> Vec<String> {
+        self.store.check().await.unwrap()
+    }
+}
+
+struct InPostgres {
+    store: Postgres,
+    url: String,
+}
+
+impl InPostgres {
+    async fn open(url: String) -> Self {
+        let options = PostgresOptions { clock: Clock::Caller, grace_ms: 0, ..PostgresOptions::default() };
+        Self { store: Postgres::open(&url, &options).await.unwrap(), url }
+    }
+}
+
+impl Subject for InPostgres {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn restart(self) -> Self {
+        self.store.close().await;
+        Self::open(self.url).await
+    }
+
+    async fn faults(&self) -> Vec<String> {
+        self.store.check().await.unwrap()
+    }
+}
+
+async fn compare(requests: &[Request], mut subject: impl Subject) {
+    let memory = MemoryStore::new(Hook::default());
     let mut desks = [Desk::default(), Desk::default()];
     for (i, request) in requests.iter().enumerate() {
         if matches!(request, Request::Restart) {
             memory.restart();
-            drop(sqlite);
-            sqlite = open();
+            subject = subject.restart().await;
         }
         let [a, b] = &mut desks;
-        assert_eq!(answer(&sqlite, a, request).await, answer(&memory, b, request).await, "request {i}: {request:?}");
+        let (got, expected) = (answer(subject.store(), a, request).await, answer(&memory, b, request).await);
+        assert_eq!(got, expected, "request {i}: {request:?}");
     }
     for u in 0..USERS {
         for c in 0..CHATS {
-            for (a, b) in look(&sqlite, u, c, 3).await.into_iter().zip(look(&memory, u, c, 3).await) {
+            for (a, b) in look(subject.store(), u, c, 3).await.into_iter().zip(look(&memory, u, c, 3).await) {
                 assert_eq!(a, b, "in the end");
             }
         }
     }
-    assert_eq!(sqlite.check().await.unwrap(), Vec::<String>::new());
+    assert_eq!(subject.faults().await, Vec::<String>::new());
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(CASES))]
 
     #[test]
     fn sqlite_and_memory_answer_alike(requests in prop::collection::vec(request(), REQUESTS)) {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(compare(&requests));
+        let subject = InSqlite::open(tempfile::tempdir().unwrap());
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(compare(&requests, subject));
     }
+}
+
+#[test]
+fn postgresql_and_memory_answer_alike() {
+    let server = servers::Postgres::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { InPostgres::open(server.url()).await.store.close().await });
+    let sequences = prop::collection::vec(request(), REQUESTS);
+    let outcome = TestRunner::new(config(POSTGRES_CASES)).run(&sequences, |requests| {
+        // Tables that are there are copied more quickly than they are made.
+        let url = server.copy_of(&server.url());
+        runtime.block_on(async { compare(&requests, InPostgres::open(url).await).await });
+        Ok(())
+    });
+    outcome.unwrap_or_else(|difference| panic!("{difference}"));
 }

@@ -14,7 +14,7 @@ use contract::event::{Event, NewEvent, TextDelta};
 use contract::{RunId, StepId, UserId};
 use futures::future::join_all;
 use runtime::ports::Store;
-use runtime::ports::store::{Append, Claim, RowChange};
+use runtime::ports::store::{Append, Claim, Entry, RowChange};
 use sim::conformance::store::Clerk;
 
 /// Where the child finds its data folder.
@@ -110,10 +110,9 @@ async fn append_for_ever(store: &Sqlite, claim: Claim) {
     let mut end = store.read_after(claim.run_id, 0, 100_000).await.unwrap().len() as u64;
     loop {
         let pieces: Vec<String> = (0..=end % 3).map(|i| format!("{} ", end + i)).collect();
-        let event = |text: &String| NewEvent {
-            at: end,
-            step: Some((StepId::new("turn-1"), 1)),
-            event: TextDelta { text: text.clone() }.into(),
+        let event = |text: &String| {
+            let event = TextDelta { text: text.clone() }.into();
+            Entry::of(&NewEvent { at: end, step: Some((StepId::new("turn-1"), 1)), event }).unwrap()
         };
         let append = Append {
             claim,

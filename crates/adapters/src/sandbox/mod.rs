@@ -2,4 +2,7 @@
 //!
 //! None of them may weaken a promise of the port in silence: what a system does not give is refused or reported.
 
+pub mod absent;
 pub mod local;
+
+pub use absent::AbsentSandbox;

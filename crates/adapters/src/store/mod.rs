@@ -1,3 +1,4 @@
 //! Where logs and rows are kept. One adapter per database; what they must have in common is `sim`'s conformance suite.
 
+pub mod postgres;
 pub mod sqlite;

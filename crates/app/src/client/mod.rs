@@ -10,9 +10,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use bytes::Bytes;
 use clap::Args;
 use contract::problem::Problem;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -72,7 +73,7 @@ impl Client {
     pub fn new(args: &ClientArgs) -> anyhow::Result<Self> {
         let data = args.data()?;
         let asked = args.server.as_deref().map(config::server_address).transpose()?;
-        let mut authorization = HeaderValue::from_str(&format!("Bearer {}", data.token()?))
+        let mut authorization = HeaderValue::from_str(&format!("Bearer {}", config::owner_token(&data)?))
             .context("the owner's token is no header value")?;
         authorization.set_sensitive(true);
         Ok(Self { http: http()?, data, asked, noted: Mutex::default(), authorization })
@@ -97,6 +98,28 @@ impl Client {
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let answer = self.send(self.request(Method::GET, path).timeout(ANSWER)).await?;
         answer.json().await.with_context(|| format!("the answer to GET {path} is not what this version of baton knows"))
+    }
+
+    /// Asks for bytes as they are.
+    ///
+    /// # Errors
+    /// If nobody answers, or the answer is a refusal.
+    pub async fn get_bytes(&self, path: &str) -> anyhow::Result<Bytes> {
+        let answer = self.send(self.request(Method::GET, path).timeout(ANSWER)).await?;
+        answer.bytes().await.with_context(|| format!("the answer to GET {path} broke off"))
+    }
+
+    /// Sends JSON as it is and gives the answer's value.
+    ///
+    /// # Errors
+    /// If nobody answers, or the answer is a refusal.
+    pub async fn post_bytes<T: DeserializeOwned>(&self, path: &str, json: Vec<u8>) -> anyhow::Result<T> {
+        let request = self.request(Method::POST, path).header(CONTENT_TYPE, "application/json").body(json);
+        let answer = self.send(request.timeout(ANSWER)).await?;
+        answer
+            .json()
+            .await
+            .with_context(|| format!("the answer to POST {path} is not what this version of baton knows"))
     }
 
     /// Sends a value and gives the answer's.

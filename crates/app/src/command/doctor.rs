@@ -7,6 +7,8 @@
 use std::net::TcpListener;
 use std::path::Path;
 
+use adapters::bus::redis::probe;
+use adapters::objects::AddressedObjects;
 use clap::Args;
 use contract::Limits;
 use runtime::ports::Sandbox as _;
@@ -14,7 +16,7 @@ use runtime::ports::sandbox::{IsolationLevel, IsolationReport};
 use serde::Serialize;
 
 use crate::client::{ClientArgs, http, is_alive};
-use crate::config::{ModelSetting, Raw, Settings};
+use crate::config::{ModelSetting, OWNER_TOKEN, Raw, Settings};
 use crate::data::{self, DataDir};
 use crate::exit::Exit;
 use crate::node::{self, OLDEST};
@@ -87,6 +89,7 @@ pub async fn perform(args: DoctorArgs) -> anyhow::Result<Exit> {
             checks.extend(
                 settings.warnings.iter().map(|warning| Check::note("settings", warning, "see `baton up --help`")),
             );
+            checks.extend(shared(settings, &data).await);
             checks.push(model(settings).await);
             checks.push(prepared(settings, &data));
         }
@@ -151,6 +154,12 @@ fn folder(data: &DataDir) -> Check {
 }
 
 fn token(data: &DataDir) -> Check {
+    if config::environment(OWNER_TOKEN).is_some() {
+        return match config::owner_token(data) {
+            Ok(_) => Check::fine("token", format!("*** ({OWNER_TOKEN})")),
+            Err(error) => Check::bad("token", format!("{error:#}"), "without it, the data folder's token counts"),
+        };
+    }
     let path = data.token_path();
     match data::mode(&path) {
         Ok(None) => Check::fine("token", "none yet; the first start makes it"),
@@ -195,6 +204,31 @@ fn port(port: u16, running: Option<&str>) -> Check {
         Ok(_) => Check::fine("port", format!("{port} is free")),
         Err(error) => Check::note("port", format!("{port}: {error}"), "start with another: `baton up --port N`"),
     }
+}
+
+/// What several processes share: whether it answers, and that it is where this process looks for it.
+async fn shared(settings: &Settings, data: &DataDir) -> Vec<Check> {
+    let shared = &settings.shared;
+    let Some(database) = &shared.database else {
+        return vec![Check::fine("database", "SQLite in the data folder (several processes need BATON_DATABASE_URL)")];
+    };
+    let mut checks = vec![match compose::store(shared, data, &settings.limits).await {
+        Ok(_) => Check::fine("database", format!("{database} answers")),
+        Err(error) => Check::bad("database", format!("{error:#}"), "see BATON_DATABASE_URL"),
+    }];
+    checks.push(match &shared.redis {
+        None => Check::note("wake-ups", "by polling, about every second", "set BATON_REDIS_URL for wake-ups at once"),
+        Some(redis) => match probe(redis.expose()).await {
+            Ok(()) => Check::fine("wake-ups", format!("{redis} answers")),
+            Err(what) => Check::note("wake-ups", format!("by polling: {what}"), "start it, or see BATON_REDIS_URL"),
+        },
+    });
+    let objects = compose::objects(shared, data);
+    checks.push(match AddressedObjects::local(&objects) {
+        Ok(_) => Check::fine("objects", format!("{} (every process needs the same)", objects.display())),
+        Err(error) => Check::bad("objects", error.to_string(), error.action()),
+    });
+    checks
 }
 
 async fn model(settings: &Settings) -> Check {
@@ -263,6 +297,7 @@ fn level(report: &IsolationReport) -> Check {
         IsolationLevel::Full => (Verdict::Fine, "full"),
         IsolationLevel::Soft => (Verdict::Note, "soft"),
         IsolationLevel::Refused => (Verdict::Bad, "refused"),
+        IsolationLevel::Elsewhere => (Verdict::Note, "elsewhere"),
     };
     let seen = format!("isolation is {word}, verified by running something inside ({}){reason}", report.backend);
     Check { name: "sandbox", verdict, seen, fix: report.remedy.clone() }

@@ -10,9 +10,9 @@ use adapters::model::scripted::{ServeOptions, serve};
 use clap::Args;
 use tokio::net::TcpListener;
 
-use crate::command::up;
 use crate::exit::{Exit, Refusal};
 use crate::output;
+use crate::process;
 
 /// Arguments of `baton model`.
 #[derive(Debug, Args)]
@@ -24,7 +24,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
     /// Divide every delay by this; 0: no delays at all
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = up::speed)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = process::speed)]
     speed: f64,
 }
 
@@ -52,6 +52,6 @@ pub async fn perform(args: ModelArgs) -> anyhow::Result<Exit> {
     let address = listener.local_addr()?;
     output::line(&format!("http://{address}/v1"))?;
     output::note("This is a scripted model for tests: it follows its script and is no AI model. Ctrl-C stops it.");
-    serve(listener, scripts, ServeOptions::default(), up::stop_signal()?).await?;
+    serve(listener, scripts, ServeOptions::default(), process::stop_signal()?).await?;
     Ok(Exit::Done)
 }

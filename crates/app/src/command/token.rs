@@ -6,6 +6,7 @@ use reqwest::header::HeaderMap;
 use serde_json::json;
 
 use crate::client::{Client, ClientArgs};
+use crate::config;
 use crate::exit::Exit;
 use crate::output;
 
@@ -34,7 +35,7 @@ pub async fn perform(args: TokenArgs) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Done);
     }
-    let token = args.client.data()?.token()?;
+    let token = config::owner_token(&args.client.data()?)?;
     if args.client.json {
         output::json(&json!({ "token": token }))?
     } else {

@@ -5,6 +5,11 @@
 //! ```toml
 //! port = 7420
 //! templates = "/usr/local/share/baton/templates"
+//! # What several processes share; `baton up` alone needs none of it.
+//! database = "postgres://user:password@host:5432/database"
+//! redis = "redis://:password@host:6379/0"
+//! objects = "/srv/baton/objects"
+//! previews = "localhost:7420"
 //! [model]
 //! name = "qwen3-coder"
 //! url = "http://127.0.0.1:11434/v1"
@@ -24,16 +29,20 @@ use super::Fault;
 const MAY_BE_ZERO: &[&str] = &["nudges_per_run", "fix_rounds"];
 
 /// What the file says.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Written {
     pub port: Option<u16>,
     pub templates: Option<PathBuf>,
+    pub database: Option<String>,
+    pub redis: Option<String>,
+    pub objects: Option<String>,
+    pub previews: Option<String>,
     pub model: WrittenModel,
     pub limits: Limits,
 }
 
 /// What the file says about the model.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct WrittenModel {
     pub name: Option<String>,
     pub url: Option<String>,
@@ -63,9 +72,13 @@ pub fn read(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written {
                 written.port = reader.some(&key, port, "write a number from 0 to 65535");
             }
             "templates" => written.templates = reader.text(&key, &value).map(PathBuf::from),
+            "database" => written.database = reader.text(&key, &value),
+            "redis" => written.redis = reader.text(&key, &value),
+            "objects" => written.objects = reader.text(&key, &value),
+            "previews" => written.previews = reader.text(&key, &value),
             "model" => written.model = reader.model(value),
             "limits" => written.limits = reader.limits(value),
-            _ => reader.unknown(&key, "port, templates, [model], [limits]"),
+            _ => reader.unknown(&key, "port, templates, database, redis, objects, previews, [model], [limits]"),
         }
     }
     written

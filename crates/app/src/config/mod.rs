@@ -6,6 +6,7 @@
 
 mod file;
 mod model;
+mod shared;
 
 use std::fmt;
 use std::fs;
@@ -18,6 +19,7 @@ use crate::data::{self, DataDir};
 use crate::exit::{Exit, Refusal};
 
 pub use model::ModelSetting;
+pub use shared::{OWNER_TOKEN, Shared};
 
 /// The usual port.
 pub const PORT: u16 = 7420;
@@ -27,12 +29,54 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("BATON_MODEL", "name of the model, as its server calls it; `demo` or nothing: the built-in demo"),
     ("BATON_MODEL_URL", "base URL of an OpenAI-compatible server, such as http://127.0.0.1:11434/v1"),
     ("BATON_MODEL_KEY", "key for that server, if it asks for one"),
+    (
+        "BATON_DATABASE_URL",
+        "PostgreSQL database, postgres://user:password@host:5432/database; without it SQLite in the data folder",
+    ),
+    (
+        "BATON_REDIS_URL",
+        "Redis that carries wake-ups between processes, redis://:password@host:6379/0; without it they poll",
+    ),
+    ("BATON_OBJECTS", "folder of files and builds that all processes share; `objects` in the data folder"),
+    ("BATON_PREVIEWS", "host:port below which browsers find previews, such as localhost:7420"),
+    (OWNER_TOKEN, "the owner's token, where servers share no data folder: 64 hexadecimal digits"),
     ("BATON_LOG", "what to log, such as `debug` or `info,runtime=debug`"),
 ];
 
+/// What a process is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Server and worker in one process.
+    #[default]
+    Up,
+    /// The doors.
+    Server,
+    /// The hands.
+    Worker,
+}
+
+impl Role {
+    /// The command that starts it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Server => "server",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// What the variables mean, for `--help`.
+pub fn help() -> String {
+    let lines: Vec<_> = VARIABLES.iter().map(|(name, what)| format!("  {name}\n          {what}")).collect();
+    format!("Environment (or baton.toml in the data folder; `baton doctor` checks both):\n{}", lines.join("\n"))
+}
+
 /// Settings as they were given, by source.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Raw {
+    /// What the settings are for.
+    pub role: Role,
     /// `--model`.
     pub model: Option<String>,
     /// `--model-url`.
@@ -56,6 +100,8 @@ pub struct Settings {
     pub model: ModelSetting,
     /// Where templates are, if it was said.
     pub templates: Option<PathBuf>,
+    /// What several processes share.
+    pub shared: Shared,
     /// The limits.
     pub limits: Limits,
     /// What a person should know and what stops nothing.
@@ -117,12 +163,13 @@ impl Raw {
             Some((path, text)) => file::read(path, text, &mut faults),
             None => file::Written::default(),
         };
-        if let Some((path, _)) = self.file.as_ref().filter(|_| written.model.key.is_some())
+        if let Some((path, _)) = self.file.as_ref().filter(|_| written.holds_secret())
             && data::mode(path).ok().flatten().is_some_and(|mode| mode & 0o077 != 0)
         {
-            warnings.push(format!("{} holds a key and others can read it: `chmod 600 {0}`", path.display()));
+            warnings.push(format!("{} holds a secret and others can read it: `chmod 600 {0}`", path.display()));
         }
         let model = model::resolve(&model::Sources::of(&self, &written), &mut warnings, &mut faults);
+        let shared = shared::resolve(&self, &written, &mut warnings, &mut faults);
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -130,6 +177,7 @@ impl Raw {
             port: self.port.or(written.port).unwrap_or(PORT),
             model,
             templates: self.templates.or(written.templates),
+            shared,
             limits: written.limits,
             warnings,
         })
@@ -143,6 +191,17 @@ impl Raw {
 /// The value of a variable of the environment, if it is set to some text.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The owner's token: that of the environment, or else of the data folder.
+///
+/// # Errors
+/// If neither has one.
+pub fn owner_token(data: &DataDir) -> anyhow::Result<String> {
+    let Some(text) = environment(OWNER_TOKEN) else { return data.token() };
+    let token = shared::owner_token_of(&text);
+    let token = token.ok_or_else(|| Refusal::usage(format!("{OWNER_TOKEN}: *** is no token"), shared::TOKEN_FIX))?;
+    Ok(token.expose().to_owned())
 }
 
 /// Whether there is a desktop that could show a browser.

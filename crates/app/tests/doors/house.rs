@@ -101,8 +101,15 @@ impl House {
 
     /// `baton up` on this folder, with the scripted model if there is one.
     pub fn up(&self, port: u64) -> Command {
+        let mut command = self.role("up");
+        command.args(["--no-open", "--port", &port.to_string()]);
+        command
+    }
+
+    /// A process of this folder that stays, with the scripted model if there is one.
+    pub fn role(&self, role: &str) -> Command {
         let mut command = baton();
-        command.args(["up", "--no-open", "--port", &port.to_string(), "--data"]).arg(self.data());
+        command.arg(role).arg("--data").arg(self.data());
         if let Some((_, url)) = &self.model {
             command.env("BATON_MODEL", "scripted").env("BATON_MODEL_URL", url);
         }
@@ -128,12 +135,7 @@ impl House {
 
     /// What the server answers for a path under a host's name, headers and all.
     pub fn get(&self, path: &str, host: &str) -> String {
-        let port = u16::try_from(self.note().unwrap()["port"].as_u64().unwrap()).unwrap();
-        let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        write!(connection, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).unwrap();
-        answer
+        get(u16::try_from(self.note().unwrap()["port"].as_u64().unwrap()).unwrap(), path, host)
     }
 
     /// A command on this folder.
@@ -153,6 +155,16 @@ impl House {
         let mut child = Running(self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         let lines = Lines::of(&mut child.0);
         (child, lines)
+    }
+
+    /// What the scripted model was asked so far, oldest first.
+    pub fn model_requests(&self) -> Vec<Value> {
+        let (_, url) = self.model.as_ref().unwrap();
+        let address = url.strip_prefix("http://").unwrap().trim_end_matches("/v1");
+        let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+        let answer = get(port, "/__requests", address);
+        let body: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+        body["requests"].as_array().or(body.as_array()).unwrap().clone()
     }
 
     /// All events of a run.
@@ -175,6 +187,15 @@ impl Drop for House {
 
 fn is_baton(pid: i32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.starts_with(BATON.as_bytes()))
+}
+
+/// What a server answers for a path under a host's name, headers and all.
+pub fn get(port: u16, path: &str, host: &str) -> String {
+    let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(connection, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 /// The program, with nothing of Baton's in its environment.

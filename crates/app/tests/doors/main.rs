@@ -9,4 +9,6 @@
 mod commands;
 mod endings;
 mod house;
+mod roles;
+mod runs;
 mod survival;

@@ -48,6 +48,8 @@ pub enum Author {
     Command,
     /// The template that the project was made from; likewise in the object store.
     Template,
+    /// A person; likewise in the object store.
+    Person,
     /// Baton, which put it back as it was before an attempt that was given up; likewise in the object store.
     Restored,
 }

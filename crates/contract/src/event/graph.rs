@@ -17,6 +17,8 @@ pub enum StepKind {
     Build,
     /// Store the build and switch the preview to it.
     Publish,
+    /// Perform a skill (D1).
+    Skill,
 }
 
 /// See [`super::Event::StepAdded`].
@@ -72,6 +74,10 @@ pub struct StepState {
     /// Why, where that is not plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What a completed skill gives to the steps that depend on it (D3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub output: Option<serde_json::Value>,
 }
 
 /// See [`super::Event::StepRetry`].

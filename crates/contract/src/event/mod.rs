@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn no_payload_has_a_key_of_the_envelope() {
         let step = StepId::new("turn-1");
-        let state = StepState { id: step.clone(), state: StepStatus::Running, attempt: 2, reason: None };
+        let state = StepState { id: step.clone(), state: StepStatus::Running, attempt: 2, reason: None, output: None };
         let retry = StepRetry { id: step.clone(), attempt: 3, delay_ms: 1, error: "e".into() };
         let run = RunStarted { worker: "w".into(), epoch: 1 };
         for event in [Event::from(state), retry.into(), run.into()] {

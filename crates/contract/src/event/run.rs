@@ -3,11 +3,29 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::id::RunId;
+
 /// See [`super::Event::RunQueued`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunQueued {
     /// Runs that were waiting or running before this one.
     pub position: u32,
+    /// The run that started this one, if another run did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+}
+
+/// What a run has of the one that started it: the root's slot, deadline and cancel (E1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Parent {
+    /// The run that started this one.
+    pub run_id: RunId,
+    /// The one that a person started.
+    pub root_id: RunId,
+    /// Runs between it and the root, this one counted.
+    pub depth: u32,
+    /// When the root was accepted, in milliseconds since the Unix epoch: its time is this run's time.
+    pub since: u64,
 }
 
 /// See [`super::Event::RunStarted`].

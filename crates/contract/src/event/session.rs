@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::id::{ChatId, MessageId, ProjectId};
+use crate::id::{ChatId, MessageId, ProjectId, RunId, StepId, VersionId};
+use crate::path::ProjectPath;
 
 /// What the person wants done (E3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -59,4 +60,86 @@ pub struct Session {
     pub template: String,
     /// The model.
     pub model: ModelRef,
+    /// What the run is to do.
+    #[serde(default, skip_serializing_if = "Work::is_message")]
+    pub work: Work,
+    /// Where the run was forked from (N5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Fork>,
+}
+
+/// What a run is to do.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Work {
+    /// Answer the message: the app builder.
+    #[default]
+    Message,
+    /// Take in what a person changed, then check, build and publish it. No model is asked.
+    Change {
+        /// What changed.
+        files: Vec<ChangedFile>,
+        /// The version that is restored by that, if one is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        restores: Option<VersionId>,
+    },
+    /// Perform steps that are all known (D2).
+    Graph {
+        /// The steps.
+        steps: Vec<PlannedStep>,
+    },
+}
+
+impl Work {
+    /// Whether it is the usual work, which is not written down.
+    pub fn is_message(&self) -> bool {
+        *self == Self::Message
+    }
+}
+
+/// A file that a person changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangedFile {
+    /// The file.
+    pub path: ProjectPath,
+    /// SHA-256 of its bytes, which are in the object store, in hexadecimal; none if it is to be deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+/// A step that is known before the run begins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedStep {
+    /// The step.
+    pub id: StepId,
+    /// The skill that performs it.
+    pub skill: String,
+    /// What the skill is given.
+    #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
+    #[schema(value_type = Object)]
+    pub inputs: serde_json::Value,
+    /// Steps that have to be completed before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<StepId>,
+}
+
+/// Where a run was forked from: its log begins with a copy of that run's, up to a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Fork {
+    /// The run.
+    pub run_id: RunId,
+    /// The step at which the copy ends; the fork performs it anew.
+    pub step_id: StepId,
+    /// What had been said in the chat before that run, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Said>,
+}
+
+/// Something that was said in a chat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Said {
+    /// Who said it.
+    pub role: crate::api::Role,
+    /// What.
+    pub text: String,
 }

@@ -1,19 +1,24 @@
 //! The app builder: turn → turn → … → check → build → publish. A check or build that fails adds a turn that sees why.
 
-use contract::event::{Budget, RunCompleted, RunFailed, StepAdded, StepKind, StopReason};
+use contract::event::{Budget, RunCompleted, RunFailed, StepAdded, StepKind, StopReason, Work};
 use contract::{Limits, StepId};
 
 use crate::outcome::{self, Outcome};
 use crate::state::{RunState, Step};
 use crate::step::Decision;
 
-/// The first step of a run.
-pub fn begin(state: &RunState, d: &mut Decision) {
-    add(state, StepKind::Turn, None, d);
+/// The first step of a run. What a person changed needs no model.
+pub(super) fn begin(state: &RunState, d: &mut Decision) {
+    let first = if is_change(state) { StepKind::Check } else { StepKind::Turn };
+    add(state, first, None, d);
+}
+
+fn is_change(state: &RunState) -> bool {
+    matches!(super::work(state), Work::Change { .. })
 }
 
 /// A step was completed.
-pub fn next(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
+pub(super) fn next(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
     match step.kind {
         StepKind::Turn => match state.turn(&step.id) {
             Some(turn) => after_turn(outcome::of_turn(limits, state, turn), state, step, d),
@@ -24,6 +29,8 @@ pub fn next(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
         StepKind::Build if blank(limits, state).is_some() => add(state, StepKind::Check, Some(&step.id), d),
         StepKind::Build => add(state, StepKind::Publish, Some(&step.id), d),
         StepKind::Publish => finish(state, state.stop.unwrap_or(StopReason::Done), d),
+        // No playbook of an app adds one.
+        StepKind::Skill => {}
     }
 }
 
@@ -58,14 +65,14 @@ fn after_turn(outcome: Outcome, state: &RunState, step: &Step, d: &mut Decision)
 }
 
 /// A step failed for good.
-pub fn failed(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
+pub(super) fn failed(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
     let reason = step.reason.clone().unwrap_or_default();
     if let Some(fault) = &step.fault {
         // Not the project's fault: nothing that a model could mend.
         return fail(d, &fault.code, &fault.message, &fault.action);
     }
     match step.kind {
-        StepKind::Turn => fail(
+        StepKind::Turn | StepKind::Skill => fail(
             d,
             "turn_failed",
             &format!("The turn failed: {reason}"),
@@ -85,6 +92,14 @@ pub fn failed(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) 
 fn mend(limits: &Limits, state: &RunState, reason: &str, d: &mut Decision) {
     if let Some(stop) = state.stop {
         return finish(state, stop, d);
+    }
+    if is_change(state) {
+        return fail(
+            d,
+            "build_failed",
+            &format!("The project does not build with this change: {reason}"),
+            "The change is kept and the last good version stays on screen. Change it again, or send a message to have it mended.",
+        );
     }
     if u64::from(state.failed_rounds) > limits.fix_rounds {
         return fail(
@@ -113,6 +128,7 @@ fn add(state: &RunState, kind: StepKind, after: Option<&StepId>, d: &mut Decisio
         StepKind::Check => ("check", "Check the project".to_owned()),
         StepKind::Build => ("build", "Build the app".to_owned()),
         StepKind::Publish => ("publish", "Publish the preview".to_owned()),
+        StepKind::Skill => ("skill", format!("Skill {n}")),
     };
     let id = StepId::new(format!("{name}-{n}"));
     d.say(StepAdded { id, kind, title, depends_on: after.into_iter().cloned().collect(), critical: true });

@@ -43,7 +43,7 @@ pub struct Material<'a> {
     /// Earlier messages of the chat, oldest first.
     pub history: &'a [PromptMessage],
     /// The project as it was when the run began; none for a file that is not text.
-    pub files: &'a BTreeMap<ProjectPath, Option<String>>,
+    pub files: BTreeMap<&'a ProjectPath, Option<&'a str>>,
     /// The text with a hash that a turn of this run wrote.
     pub text_of: &'a dyn Fn(&str) -> Option<&'a str>,
 }
@@ -113,7 +113,7 @@ fn request(material: &Material<'_>) -> String {
     if material.files.is_empty() {
         text.push_str("(no files yet)\n");
     }
-    for (path, content) in material.files {
+    for (path, content) in &material.files {
         match content {
             Some(content) if content.len() as u64 <= left && path.as_str() != "package-lock.json" => {
                 left -= content.len() as u64;

@@ -38,7 +38,7 @@ pub(super) async fn perform(actor: &mut Actor, step: StepRef) {
     actor.report(Report::Events(step.clone(), vec![begun.into()], None)).await;
     let result = build(actor, &step, &CallId::new(build_id.clone())).await;
     let duration_ms = Some(actor.runtime.ports.world.monotonic_ms().saturating_sub(started));
-    let ended = |state, reason| StepState { id: step.0.clone(), state, attempt: step.1, reason };
+    let ended = |state, reason| StepState { id: step.0.clone(), state, attempt: step.1, reason, output: None };
     let events: Vec<Event> = match result {
         Ok(output) => {
             let status =

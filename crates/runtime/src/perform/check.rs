@@ -57,7 +57,7 @@ pub(super) async fn perform(
         false => (StepStatus::Failed, Some(findings.join("\n"))),
     };
     let fresh = problems.iter().take(FINDINGS).map(told).filter(|problem| !known.contains(problem)).map(Event::from);
-    let ended = StepState { id: step.0.clone(), state, attempt: step.1, reason }.into();
+    let ended = StepState { id: step.0.clone(), state, attempt: step.1, reason, output: None }.into();
     let events = fresh.chain([ended]).collect();
     report(&reports, Report::Events(step, events, None)).await;
 }

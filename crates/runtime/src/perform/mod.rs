@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Runtime;
-use crate::ports::model::PromptMessage;
+use crate::ports::model::ModelRequest;
 use crate::ports::store::{Claim, RowChange};
 
 pub(crate) use check::Examination;
@@ -103,10 +103,10 @@ impl Hands {
     }
 
     /// Asks the model.
-    pub(crate) fn turn(&mut self, step: StepRef, prompt: Vec<PromptMessage>) {
+    pub(crate) fn turn(&mut self, step: StepRef, question: ModelRequest) {
         let enough = CancellationToken::new();
         self.turns.insert(step.0.clone(), enough.clone());
-        let asked = turn::Asked { step, prompt, enough, stop: self.all.clone() };
+        let asked = turn::Asked { step, question, enough, stop: self.all.clone() };
         self.start(turn::perform(self.runtime.clone(), asked, self.reports.clone()));
     }
 
@@ -143,6 +143,11 @@ impl Hands {
         self.start(async move {
             report(&reports, what).await;
         });
+    }
+
+    /// Does something beside the run that reports nothing.
+    pub(crate) fn aside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.start(work);
     }
 
     /// Stops everything; each effect in hand reports how it ended.

@@ -70,7 +70,8 @@ async fn publish(runtime: &Runtime, step: &StepRef, edition: Edition) -> Result<
     let events = vec![
         VersionCreated { version: id, parent, summary: edition.summary, files: count }.into(),
         PreviewUrl { url, host, kind: PreviewKind::Built, version: Some(id), revision: None }.into(),
-        StepState { id: step.0.clone(), state: StepStatus::Completed, attempt: step.1, reason: None }.into(),
+        StepState { id: step.0.clone(), state: StepStatus::Completed, attempt: step.1, reason: None, output: None }
+            .into(),
     ];
     Ok(Report::Events(step.clone(), events, Some(RowChange::Publish(version))))
 }

@@ -13,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Report, StepRef, report};
 use crate::Runtime;
-use crate::ports::model::{ModelError, ModelErrorKind, ModelEvent, ModelFinish, ModelRequest, PromptMessage};
+use crate::ports::model::{ModelError, ModelErrorKind, ModelEvent, ModelFinish, ModelRequest};
 
 /// A question to the model.
 pub(super) struct Asked {
     /// The turn's step.
     pub(super) step: StepRef,
-    /// What the model is shown.
-    pub(super) prompt: Vec<PromptMessage>,
+    /// Who is asked what.
+    pub(super) question: ModelRequest,
     /// Cancelled when the turn has what it may have.
     pub(super) enough: CancellationToken,
     /// Cancelled when the run is being stopped.
@@ -68,9 +68,15 @@ async fn listen(
     heard: &mut Heard,
     reports: &mpsc::Sender<Report>,
 ) -> Result<Finish, ModelError> {
+    let port = &runtime.ports.model;
+    if !port.knows(&asked.question.model) {
+        // It was admitted by a Baton that reached it.
+        let message = format!("this Baton reaches no model called `{}`", asked.question.model.name);
+        return Err(ModelError { kind: ModelErrorKind::Unknown, message, retry_after_ms: None });
+    }
     // Never closed; waits while too many models are asked.
     let _asking = runtime.model_operations.acquire().await;
-    let mut stream = runtime.ports.model.stream(ModelRequest { messages: asked.prompt.clone() }).await?;
+    let mut stream = port.stream(asked.question.clone()).await?;
     while let Some(event) = stream.next().await {
         let mut frames = vec![];
         match event? {
@@ -123,6 +129,7 @@ fn failure(error: &ModelError) -> Error {
         ModelErrorKind::ContentFilter => "Say it in other words, or use another model.",
         ModelErrorKind::Network => "Check that the model's server runs and BATON_MODEL_URL is right.",
         ModelErrorKind::BadRequest => "Check BATON_MODEL and BATON_MODEL_URL.",
+        ModelErrorKind::Unknown => "Fork the run with a model that this Baton reaches, or start Baton with that one.",
         ModelErrorKind::Protocol => "Check that BATON_MODEL_URL is an OpenAI-compatible server.",
     };
     Error {

@@ -10,6 +10,8 @@ pub use engine::prompt::{PromptMessage, Speaker};
 /// One question to a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelRequest {
+    /// Who is asked: the one that the run's sealed envelope names.
+    pub model: ModelRef,
     /// The conversation, system first.
     pub messages: Vec<PromptMessage>,
 }
@@ -55,8 +57,10 @@ pub enum ModelErrorKind {
     Overload,
     /// The connection failed, was cut off or fell silent.
     Network,
-    /// The request is wrong, such as an unknown model.
+    /// The server does not accept the request.
     BadRequest,
+    /// This Baton reaches no such model.
+    Unknown,
     /// The provider answered something that is not its protocol.
     Protocol,
 }
@@ -78,7 +82,7 @@ impl ModelErrorKind {
     pub fn retryable(self) -> bool {
         match self {
             Self::Rate | Self::Overload | Self::Network | Self::Protocol => true,
-            Self::Auth | Self::Quota | Self::Context | Self::ContentFilter | Self::BadRequest => false,
+            Self::Auth | Self::Quota | Self::Context | Self::ContentFilter | Self::BadRequest | Self::Unknown => false,
         }
     }
 
@@ -93,6 +97,7 @@ impl ModelErrorKind {
             Self::Overload => "model_overloaded",
             Self::Network => "model_unreachable",
             Self::BadRequest => "model_bad_request",
+            Self::Unknown => "unknown_model",
             Self::Protocol => "model_protocol",
         }
     }
@@ -101,11 +106,19 @@ impl ModelErrorKind {
 /// The pieces of a response. After an error nothing more comes.
 pub type ModelStream = BoxStream<'static, Result<ModelEvent, ModelError>>;
 
-/// A model that can be asked.
+/// Models that can be asked.
 #[async_trait]
 pub trait Model: Send + Sync {
-    /// Its provider and name, as events and the UI show them.
+    /// The one that runs ask unless they say otherwise: its provider and name, as events and the UI show them.
     fn reference(&self) -> ModelRef;
+
+    /// The model of that name, if it can be asked here. Nobody is asked for that: a server may still not know it.
+    fn named(&self, name: &str) -> Option<ModelRef>;
+
+    /// Whether that model can be asked here.
+    fn knows(&self, model: &ModelRef) -> bool {
+        self.named(&model.name).as_ref() == Some(model)
+    }
 
     /// Asks. Connecting, the first byte and silence each have their own limit.
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError>;

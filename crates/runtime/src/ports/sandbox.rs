@@ -26,6 +26,8 @@ pub enum IsolationLevel {
     Soft,
     /// The sandbox cannot be trusted here and runs nothing.
     Refused,
+    /// This process performs no runs: those that do verify theirs.
+    Elsewhere,
 }
 
 /// One thing that a sandbox claims, and whether it was seen to hold.

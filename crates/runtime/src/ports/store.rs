@@ -4,11 +4,14 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use contract::api::{Accepted, ChatDetail, ChatView, Page, RunStatus, RunView, VersionView};
+use contract::api::{Accepted, ChatDetail, ChatView, ExecutionState, Page, RunStatus, RunView, VersionView};
 pub use contract::event::NewEvent;
-use contract::event::{BuildState, Head, PreviewProblem, Session, StopReason, ToolName, ToolStatus};
-use contract::{CallId, ChatId, ProjectId, RunId, UserId, VersionId};
+use contract::event::{BuildState, Head, PreviewProblem, Session, StopReason, ToolName, ToolStatus, Work};
+use contract::{CallId, ChatId, ProjectId, RunId, StepId, UserId, VersionId};
+use sha2::{Digest, Sha256};
 use thiserror::Error;
+
+pub use super::drawn::{BuildRow, CallRow, Drawn};
 
 /// What kind of failure of the store it is; decides what a person can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +85,15 @@ pub enum AdmitError {
     /// The user has no such chat.
     #[error("there is no such chat")]
     NoSuchChat,
+    /// Another run has the project, and this one may not wait for it (promise 7).
+    #[error("a run has the project: {run}")]
+    ProjectBusy {
+        /// The run.
+        run: RunId,
+    },
+    /// The run that wanted to start this one has been taken by another worker, has ended or is being stopped.
+    #[error("the run that starts it is over")]
+    ParentOver,
     /// The idempotency key was used for another message.
     #[error("the idempotency key was used for another message")]
     KeyReused,
@@ -122,8 +134,79 @@ pub struct Admission {
     pub idempotency_key: Option<String>,
     /// Now, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// Active runs that are allowed: in the chat, of the user, globally.
+    /// Active root runs that are allowed: in the chat, of the user, globally. A run that is started by a run is not counted.
     pub most_active: [(&'static str, u64); 3],
+    /// The claim of the run that starts this one: its child has the root's slot, deadline and cancel (E1).
+    pub parent: Option<Claim>,
+    /// Runs that may start one another, the root not counted.
+    pub most_depth: (&'static str, u64),
+    /// Whether it is refused while another run has the project, instead of waiting for its turn.
+    pub alone: bool,
+    /// What its log goes on with after its first two events.
+    pub log: Begun,
+}
+
+impl Admission {
+    /// What an idempotency key stands for: SHA-256 of the words and the work, of the chat unless a new one is to be made, and of a
+    /// fork where it forks and whom it asks.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        // A new chat has a new id at each repetition, so what tells the request is that it asks for one.
+        let chat = if self.new_chat.is_some() { 0 } else { self.session.chat_id.bits() };
+        let work = match &self.session.work {
+            // Which files that changes depends on when it is asked; what is asked does not.
+            Work::Change { restores: Some(version), .. } => version.to_string().into_bytes(),
+            work @ (Work::Message | Work::Change { .. } | Work::Graph { .. }) => {
+                serde_json::to_vec(work).unwrap_or_default()
+            }
+        };
+        let fork = self.session.fork.as_ref().map(|fork| (fork.run_id, &fork.step_id, &self.session.model));
+        let fork = fork.and_then(|fork| serde_json::to_vec(&fork).ok()).unwrap_or_default();
+        let request = (self.session.request.len() as u64).to_be_bytes();
+        Sha256::new()
+            .chain_update(chat.to_be_bytes())
+            .chain_update(request)
+            .chain_update(&self.session.request)
+            .chain_update(work)
+            .chain_update(fork)
+            .finalize()
+            .into()
+    }
+}
+
+/// The beginning of a log that is admitted with its run: of a fork, or all of one that was imported.
+#[derive(Debug, Clone, Default)]
+pub struct Begun {
+    /// The events, in order.
+    pub events: Vec<Entry>,
+    /// The rows that they draw.
+    pub rows: Vec<RowChange>,
+    /// Whether the run has ended with them.
+    pub ends: bool,
+}
+
+/// An event that is encoded: once, for the log and for its readers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// The step that it belongs to, with the attempt.
+    pub step: Option<(StepId, u32)>,
+    /// Its type.
+    pub kind: &'static str,
+    /// The event as a JSON object.
+    pub payload: String,
+}
+
+impl Entry {
+    /// Encodes an event.
+    ///
+    /// # Errors
+    /// [`StoreFault::Refused`] for a fault of the event's own type.
+    pub fn of(new: &NewEvent) -> Result<Self, StoreError> {
+        let payload = serde_json::to_string(&new.event)
+            .map_err(|error| StoreError::new(StoreFault::Refused, format!("JSON: {error}")))?;
+        Ok(Self { at: new.at, step: new.step.clone(), kind: new.event.kind(), payload })
+    }
 }
 
 /// A chat that is made with its first message.
@@ -159,16 +242,32 @@ pub struct Claim {
 /// A change of a row that is drawn from the log. Made from events by `runtime`, so that every store draws the same rows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RowChange {
-    /// The run's status; sets `started_at` or `ended_at` by the event's time.
+    /// The run's status; sets `started_at` or `ended_at` by the event's time, and of a terminal one the state.
     Run {
         /// Where it is.
         status: RunStatus,
         /// Why it stopped.
         stop_reason: Option<StopReason>,
+        /// Stable code of what went wrong.
+        code: Option<String>,
         /// What went wrong.
         error: Option<String>,
         /// When, in milliseconds since the Unix epoch.
         at: u64,
+    },
+    /// What the run is doing changed.
+    Progress {
+        /// What it is doing.
+        state: ExecutionState,
+        /// Questions to the model so far.
+        turn: u32,
+    },
+    /// The assistant's message is whole.
+    Answered {
+        /// Tokens that a model wrote for it.
+        tokens: u64,
+        /// Milliseconds since the request.
+        duration_ms: u64,
     },
     /// The assistant's prose grew.
     AssistantText {
@@ -188,6 +287,8 @@ pub enum RowChange {
         tool: ToolName,
         /// What it was asked, as JSON.
         input: String,
+        /// Its idempotency key: step, tool, hash of the input, and which of the step's calls with that input it is (E11).
+        key: String,
     },
     /// A tool's result.
     ToolFinished {
@@ -214,6 +315,11 @@ pub enum RowChange {
         error: Option<String>,
         /// When, in milliseconds since the Unix epoch.
         at: u64,
+    },
+    /// The latest build that succeeded can be opened.
+    BuildShown {
+        /// Where.
+        url: String,
     },
     /// A version is published: the one atomic switch of the project's preview (E20).
     Publish(PublishedVersion),
@@ -248,7 +354,7 @@ pub struct Append {
     /// The last event that the writer knows of.
     pub after: u64,
     /// The events, in order.
-    pub events: Vec<NewEvent>,
+    pub events: Vec<Entry>,
     /// The rows that change with them.
     pub rows: Vec<RowChange>,
     /// Inbox rows that these events answer; deleted with the append.
@@ -272,6 +378,9 @@ impl Append {
                     return Err(StoreError::new(StoreFault::Refused, "a run publishes as itself"));
                 }
                 RowChange::Publish(_)
+                | RowChange::Progress { .. }
+                | RowChange::Answered { .. }
+                | RowChange::BuildShown { .. }
                 | RowChange::AssistantText { .. }
                 | RowChange::AssistantReset { .. }
                 | RowChange::ToolRequested { .. }
@@ -312,6 +421,22 @@ pub enum InboxItem {
     PreviewProblem(PreviewProblem),
 }
 
+impl InboxItem {
+    /// What a run is told when the run that started it has ended: its slot was that run's.
+    pub fn parent_ended() -> Self {
+        Self::Cancel { by: "parent".into() }
+    }
+}
+
+/// A run's state as it was at a place of its log, so that a long log need not be folded from its beginning. The log is enough without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last event that is in it.
+    pub seq: u64,
+    /// The state, in a form that `runtime` knows and may fail to know.
+    pub body: Bytes,
+}
+
 /// Who owns a project, where its preview is and what it shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectRow {
@@ -332,14 +457,18 @@ pub struct ProjectRow {
 /// Where logs and rows are kept.
 ///
 /// Dropping a future of a writing method after it was polled does not undo the request: its outcome is then unknown, as after
-/// a [`StoreError`]. Times are the caller's, so that a rehearsal can turn the clock.
+/// a [`StoreError`]. Leases end by the caller's clock (`now_ms`), so that a rehearsal can turn it; a store that workers on several
+/// machines share takes its own instead, since theirs differ.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Stores message, run and first events and makes the run claimable, in one transaction; or refuses and stores nothing (E1).
     /// A key that the user has used for the same message gives the first answer again, whatever the limits say now.
+    ///
+    /// Unrelated users do not wait for one another, and no table is searched.
     async fn admit(&self, admission: Admission) -> Result<Accepted, AdmitError>;
 
-    /// Takes up to `most` runs that are claimable or whose lease has ended, oldest first, for `lease_ms`.
+    /// Takes up to `most` runs that are claimable or whose lease has ended, oldest first, for `lease_ms`. Of a project's runs the
+    /// oldest goes first, with the runs that it started; the others wait until it has ended (promise 7).
     async fn claim(&self, worker: &str, most: usize, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError>;
 
     /// Lengthens leases and gives the claims that are lost: taken by another worker, given back or ended.
@@ -351,15 +480,22 @@ pub trait Store: Send + Sync {
 
     /// Appends if the claim is the latest and the log ends at `after`. Gives the new end of the log. Durable when it returns.
     /// A claim whose lease has ended can append as long as nobody else has the run. `ends` has to agree with the status that
-    /// the rows give the run.
+    /// the rows give the run. The runs that it has started are told to stop when it ends ([`InboxItem::parent_ended`]).
     async fn append(&self, append: Append) -> Result<u64, AppendError>;
+
+    /// Keeps a run's newest snapshot instead of the former one. Does nothing if the claim is lost.
+    async fn put_snapshot(&self, claim: Claim, snapshot: Snapshot) -> Result<(), StoreError>;
+
+    /// A run's newest snapshot.
+    async fn snapshot(&self, run: RunId) -> Result<Option<Snapshot>, StoreError>;
 
     /// Events of a run after a place, in order: at least one if there is one, at most `most`, fewer if they are large.
     async fn read_after(&self, run: RunId, after: u64, most: usize) -> Result<Vec<StoredEvent>, StoreError>;
 
     /// Puts a row into a run's inbox, which makes an unowned run claimable. Does nothing if the run has ended or the same item
-    /// is already there, so that an inbox is bounded.
-    async fn put_inbox(&self, run: RunId, item: InboxItem, at: u64) -> Result<(), StoreError>;
+    /// is already there, so that an inbox is bounded. A cancel is also put into the inboxes of all runs that the run started.
+    /// Gives the runs that have something new in their inbox.
+    async fn put_inbox(&self, run: RunId, item: InboxItem, at: u64) -> Result<Vec<RunId>, StoreError>;
 
     /// The rows of a run's inbox, oldest first, with their numbers. A number is never used again.
     async fn inbox(&self, run: RunId) -> Result<Vec<(u64, InboxItem)>, StoreError>;
@@ -383,6 +519,9 @@ pub trait Store: Send + Sync {
     /// Chats of the user, the one last used first. The cursor is opaque; one that no page gave is [`StoreFault::BadCursor`].
     async fn chats(&self, user: UserId, cursor: Option<&str>, most: usize) -> Result<Page<ChatView>, StoreError>;
 
+    /// The project of a chat of the user.
+    async fn project_of(&self, user: UserId, chat: ChatId) -> Result<Option<ProjectId>, StoreError>;
+
     /// A chat of the user with its messages and runs; `preview` is left empty (its address is not the store's to know).
     async fn chat(&self, user: UserId, chat: ChatId) -> Result<Option<ChatDetail>, StoreError>;
 
@@ -398,6 +537,12 @@ pub trait Store: Send + Sync {
 
     /// Versions of a project, newest first.
     async fn versions(&self, project: ProjectId, most: usize) -> Result<Vec<VersionView>, StoreError>;
+
+    /// A version of a project.
+    async fn version(&self, project: ProjectId, version: VersionId) -> Result<Option<PublishedVersion>, StoreError>;
+
+    /// The calls, builds and versions of a run, as its rows say; nothing of a run that there is not.
+    async fn drawn(&self, run: RunId) -> Result<Drawn, StoreError>;
 
     /// Stores the SHA-256 of a browser session's token until a time. Storing it again replaces the time; 0 ends the session.
     /// A user's sessions are bounded: the ones that end first make room.

@@ -119,13 +119,12 @@ fn body(method: &Method, bytes: bytes::Bytes) -> Body {
 
 /// What a browser may do with a preview: use its own files, and be framed by the app.
 fn protect(headers: &mut HeaderMap, hosts: &Hosts, scripts: &[String]) {
-    // The grammar of policies has no IPv6 addresses; browsers complain of one and ignore it.
-    let [ip, name, _] = hosts.origins();
+    let framers = hosts.framers();
     let scripts: String = scripts.iter().map(|hash| format!(" {hash}")).collect();
     let policy = format!(
         "default-src 'self'; script-src 'self'{scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; \
          font-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'self'; form-action 'self'; \
-         frame-ancestors {ip} {name}"
+         frame-ancestors {framers}"
     );
     if let Ok(policy) = HeaderValue::from_str(&policy) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use adapters::bus::LocalBus;
 use adapters::store::sqlite::{Options, Sqlite};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -23,14 +24,13 @@ use contract::{Event, Limits, ProjectPath, RunId, UserId, VersionId};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use runtime::ports::objects::ObjectsError;
 use runtime::ports::sandbox::{IsolationLevel, IsolationReport, SandboxError, WorkspaceSpec};
-use runtime::ports::store::{Append, Claim, PublishedVersion, RowChange};
+use runtime::ports::store::{Append, Claim, Entry, PublishedVersion, RowChange};
 use runtime::ports::world::new_id;
-use runtime::ports::{Bus, Model, ModelError, ModelRequest, Objects, Sandbox, Wake, Workspace, World};
+use runtime::ports::{Model, ModelError, ModelRequest, Objects, Sandbox, Wake, Workspace, World};
 use runtime::{Manifest, Ports, PreviewAddress, Runtime, Template};
 use server::{OwnerToken, Server, ServerConfig};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
-use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -70,18 +70,6 @@ impl World for TestWorld {
     }
 }
 
-struct TestBus(broadcast::Sender<Wake>);
-
-impl Bus for TestBus {
-    fn send(&self, wake: Wake) {
-        let _ = self.0.send(wake);
-    }
-
-    fn subscribe(&self) -> broadcast::Receiver<Wake> {
-        self.0.subscribe()
-    }
-}
-
 #[derive(Default)]
 struct TestObjects(Mutex<HashMap<String, Bytes>>);
 
@@ -104,6 +92,10 @@ struct NoModel;
 impl Model for NoModel {
     fn reference(&self) -> ModelRef {
         ModelRef { provider: Provider::Demo, name: "demo".into() }
+    }
+
+    fn named(&self, name: &str) -> Option<ModelRef> {
+        ["demo", "other"].contains(&name).then(|| ModelRef { provider: Provider::Demo, name: name.into() })
     }
 
     async fn stream(&self, _: ModelRequest) -> Result<runtime::ports::model::ModelStream, ModelError> {
@@ -152,7 +144,7 @@ impl House {
         };
         let ports = Ports {
             store: Arc::new(Sqlite::open(data.path(), &Options::default()).unwrap()),
-            bus: Arc::new(TestBus(broadcast::Sender::new(64))),
+            bus: Arc::new(LocalBus::new()),
             objects: Arc::new(TestObjects::default()),
             model: Arc::new(NoModel),
             sandbox: Arc::new(NoSandbox(report)),
@@ -244,8 +236,8 @@ impl Log {
         self.accepted.run_id
     }
 
-    async fn append(&mut self, events: Vec<Event>, rows: Vec<RowChange>, ends: bool) {
-        let events = events.into_iter().map(|event| NewEvent { at: 1, step: None, event }).collect();
+    pub async fn append(&mut self, events: Vec<Event>, rows: Vec<RowChange>, ends: bool) {
+        let events = events.into_iter().map(|event| Entry::of(&NewEvent { at: 1, step: None, event }).unwrap()).collect();
         let append = Append { claim: self.claim, after: self.end, events, rows, consumed: Vec::new(), ends };
         self.end = self.runtime.ports.store.append(append).await.unwrap();
         self.runtime.ports.bus.send(Wake::Appended(self.run()));
@@ -259,8 +251,8 @@ impl Log {
 
     pub async fn finish(&mut self) {
         let done = RunCompleted { stop_reason: StopReason::Done, result: "done".into() };
-        let row =
-            RowChange::Run { status: RunStatus::Completed, stop_reason: Some(StopReason::Done), error: None, at: 1 };
+        let (status, stop_reason) = (RunStatus::Completed, Some(StopReason::Done));
+        let row = RowChange::Run { status, stop_reason, code: None, error: None, at: 1 };
         self.append(vec![done.into()], vec![row], true).await;
     }
 

@@ -9,6 +9,8 @@ mod house;
 #[cfg(test)]
 mod preview;
 #[cfg(test)]
+mod runs;
+#[cfg(test)]
 mod service;
 #[cfg(test)]
 mod session;

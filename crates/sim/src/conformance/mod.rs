@@ -3,11 +3,11 @@
 //! A suite is a plain async function that takes a maker of fresh subjects and panics where a promise is broken. It knows the port
 //! and nothing of what is behind it.
 
-mod bus;
+pub mod bus;
 pub mod model;
 mod objects;
 pub mod store;
 
-pub use bus::bus;
+pub use bus::{bus, buses};
 pub use objects::objects;
 pub use store::{store, store_keeps};

@@ -65,23 +65,24 @@ pub async fn hear(model: &dyn Model, request: ModelRequest) -> Heard {
 }
 
 /// A conversation: what was said, user and model in turns, the user first.
-pub fn conversation(said: &[&str]) -> ModelRequest {
+pub fn conversation(model: &dyn Model, said: &[&str]) -> ModelRequest {
     let system = PromptMessage { speaker: Speaker::System, text: "You build apps.".into() };
     let turns = said.iter().enumerate().map(|(index, text)| PromptMessage {
         speaker: if index % 2 == 0 { Speaker::User } else { Speaker::Assistant },
         text: (*text).into(),
     });
-    ModelRequest { messages: [system].into_iter().chain(turns).collect() }
+    ModelRequest { model: model.reference(), messages: [system].into_iter().chain(turns).collect() }
 }
 
 /// Runs the suite; it panics at the first question that is answered otherwise than the script says.
 pub async fn holds(model: &dyn Model) {
     for (said, expected) in questions() {
-        let heard = hear(model, conversation(said)).await;
+        let heard = hear(model, conversation(model, said)).await;
         assert_eq!(heard, expected, "asked: {said:?}");
     }
-    let malformed = [conversation(&[]), conversation(&["plain", "answer"]), conversation(&["plain", " ", "again"])];
-    for request in malformed {
+    assert!(model.knows(&model.reference()), "the usual one can be asked");
+    for malformed in [&[][..], &["plain", "answer"], &["plain", " ", "again"]] {
+        let request = conversation(model, malformed);
         let heard = hear(model, request.clone()).await;
         assert_eq!(heard.error, Some((ModelErrorKind::BadRequest, None)), "asked: {request:?}");
     }

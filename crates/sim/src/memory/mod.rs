@@ -1,6 +1,7 @@
 //! Stand-ins for the outside, in memory: they promise what the real adapters promise (`conformance`), and fail where they are told.
 
 mod objects;
+mod rules;
 mod store;
 
 use std::fmt;

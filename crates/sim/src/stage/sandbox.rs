@@ -56,6 +56,13 @@ pub struct StageSandbox {
     ledger: Ledger,
 }
 
+impl Default for StageSandbox {
+    /// One with a ledger of its own.
+    fn default() -> Self {
+        Self::new(Ledger::default())
+    }
+}
+
 impl StageSandbox {
     pub(super) fn new(ledger: Ledger) -> Self {
         let report = IsolationReport {

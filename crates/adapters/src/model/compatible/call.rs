@@ -46,13 +46,13 @@ pub(super) async fn open(asked: Arc<Asked>, request: &ModelRequest) -> Result<Mo
     if matches!(response.status(), StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY) {
         let error = Refused::read(response, &asked).await;
         if !error.body.contains("stream_options") && !error.body.contains("include_usage") {
-            return Err(error.into_error(&asked));
+            return Err(error.into_error(&asked, &request.model.name));
         }
         // Some servers know no usage in streams and say so; then it is done without.
         response = send(&asked, request, false).await?;
     }
     if !response.status().is_success() {
-        return Err(Refused::read(response, &asked).await.into_error(&asked));
+        return Err(Refused::read(response, &asked).await.into_error(&asked, &request.model.name));
     }
     let call = Call { response, answer: Answer::new(asked.key.clone()), pieces: VecDeque::new(), asked };
     Ok(stream::unfold(call, Call::next).boxed())
@@ -68,7 +68,7 @@ async fn send(asked: &Asked, request: &ModelRequest, include_usage: bool) -> Res
         content: &message.text,
     });
     let body = Body {
-        model: &asked.model,
+        model: &request.model.name,
         messages: messages.collect(),
         stream: true,
         stream_options: include_usage.then_some(StreamOptions { include_usage }),
@@ -103,7 +103,7 @@ impl Refused {
         Self { status, headers, body: String::from_utf8_lossy(&body).into_owned() }
     }
 
-    fn into_error(self, asked: &Asked) -> ModelError {
+    fn into_error(self, asked: &Asked, model: &str) -> ModelError {
         let header = |name: HeaderName| self.headers.get(name).and_then(|value| value.to_str().ok());
         let mut error = refused(
             Refusal {
@@ -117,7 +117,7 @@ impl Refused {
         );
         if self.status == StatusCode::NOT_FOUND && error.kind == ModelErrorKind::BadRequest {
             error.message +=
-                &format!(" Asked was {} for `{}`; most base URLs end with /v1.", asked.address.shown(), asked.model);
+                &format!(" Asked was {} for `{model}`; most base URLs end with /v1.", asked.address.shown());
         } else if self.status.is_redirection() && self.headers.contains_key(LOCATION) {
             error.message += " It redirects, which is not followed: use the base URL that it leads to.";
         }

@@ -77,6 +77,7 @@ fn sentence(kind: ModelErrorKind) -> &'static str {
         ModelErrorKind::Overload => "The model's server is overloaded or broken",
         ModelErrorKind::Network => "The model's server could not be reached",
         ModelErrorKind::BadRequest => "The model's server does not accept the request",
+        ModelErrorKind::Unknown => "There is no such model",
         ModelErrorKind::Protocol => "The model's server answered what is not chat completions",
     }
 }

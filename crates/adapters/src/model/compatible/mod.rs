@@ -33,6 +33,8 @@ pub const DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 pub const ERROR_BODY_BYTES: usize = 64 * 1024;
 /// Characters of a server's words that an error repeats.
 pub const ERROR_TEXT_CHARS: usize = 400;
+/// Bytes of a model's name: longer ones are no names.
+pub const NAME_BYTES: usize = 256;
 /// Idle connections that are kept for the next call.
 pub const IDLE_CONNECTIONS: usize = 8;
 
@@ -154,6 +156,13 @@ impl Model for Compatible {
         ModelRef { provider: Provider::Compatible, name: self.asked.model.clone() }
     }
 
+    /// Which models the server has is the server's to say, and some do not: any name can be asked for.
+    fn named(&self, name: &str) -> Option<ModelRef> {
+        let is_name =
+            !name.is_empty() && name.len() <= NAME_BYTES && name.trim() == name && !name.contains(char::is_control);
+        is_name.then(|| ModelRef { provider: Provider::Compatible, name: name.to_owned() })
+    }
+
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         call::open(Arc::clone(&self.asked), &request).await
     }
@@ -186,6 +195,16 @@ mod tests {
             };
             assert_eq!(patience, expected, "{base_url}");
         }
+    }
+
+    #[test]
+    fn any_name_can_be_asked_for_and_nothing_else() {
+        let model = configured("http://127.0.0.1:1234/v1", "m").unwrap();
+        assert!(model.knows(&model.reference()) && model.named("qwen3-coder:30b").is_some());
+        for none in ["", " m", "a\nb", "x".repeat(NAME_BYTES + 1).as_str()] {
+            assert_eq!(model.named(none), None, "{none:?}");
+        }
+        assert!(!model.knows(&ModelRef { provider: Provider::Demo, name: "m".into() }), "another provider's");
     }
 
     #[test]

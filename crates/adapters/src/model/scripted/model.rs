@@ -46,9 +46,12 @@ impl Model for ScriptedModel {
         self.reference.clone()
     }
 
+    fn named(&self, name: &str) -> Option<ModelRef> {
+        (name == self.reference.name).then(|| self.reference.clone())
+    }
+
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let asked =
-            Asked { model: self.reference.name.clone(), stream: true, include_usage: true, messages: request.messages };
+        let asked = Asked { model: request.model.name, stream: true, include_usage: true, messages: request.messages };
         let answered =
             self.scripts.answer(&asked).map_err(|error| refuse(error.status, None, &error.body().to_string()))?;
         let plan = answered.plan;

@@ -1,6 +1,7 @@
 //! The folder of one running sandbox, and the removal of those that were left behind.
 //!
-//! A lock tells a living instance from a dead one: the kernel releases it however the process ended.
+//! Several processes may share a data folder, each with an instance of its own. A lock tells a living instance from a dead one: the
+//! kernel releases it however the process ended. What is living is touched by nobody else.
 
 use std::ffi::CString;
 use std::io;
@@ -28,7 +29,7 @@ impl Instance {
         rustix::fs::fchmod(&all, Mode::RWXU)?;
         // One starts at a time, so that a folder without a lock yet is not taken for a dead one's.
         flock(&all, FlockOperation::LockExclusive)?;
-        remove_dead(&all)?;
+        remove_dead(&all);
         let mut number = std::process::id();
         let name = loop {
             let name = number.to_string();
@@ -52,7 +53,10 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         let removed = self.folder.parent().zip(self.folder.file_name()).map(|(base, name)| -> io::Result<()> {
-            tree::remove(open(base)?, &CString::new(name.as_encoded_bytes())?)
+            let all = open(base)?;
+            // Half removed, it has no lock and would be removed by one that starts now, too.
+            flock(&all, FlockOperation::LockExclusive)?;
+            tree::remove(&all, &CString::new(name.as_encoded_bytes())?)
         });
         if let Some(Err(error)) = removed {
             tracing::warn!(%error, "the sandbox's folder could not be removed; the next start does it");
@@ -69,9 +73,10 @@ fn lock_file(folder: &OwnedFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(folder, LOCK, flags, Mode::RUSR | Mode::WUSR)
 }
 
-fn remove_dead(all: &OwnedFd) -> io::Result<()> {
-    for entry in Dir::read_from(all)? {
-        let entry = entry?;
+/// Removes what can be removed: what is left over costs room, and is no reason not to start.
+fn remove_dead(all: &OwnedFd) {
+    let entries = Dir::read_from(all).into_iter().flatten().flatten();
+    for entry in entries {
         let name = entry.file_name();
         if entry.file_type() != FileType::Directory || matches!(name.to_bytes(), b"." | b"..") {
             continue;
@@ -81,11 +86,10 @@ fn remove_dead(all: &OwnedFd) -> io::Result<()> {
             Err(rustix::io::Errno::NOENT) => false,
             Err(_) => true,
         };
-        if !alive {
-            tree::remove(all, name)?;
+        if !alive && let Err(error) = tree::remove(all, name) {
+            tracing::warn!(?name, %error, "what a dead sandbox left could not be removed");
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -106,5 +110,24 @@ mod tests {
         let gone = living.folder().to_owned();
         drop(living);
         assert!(!gone.exists() && second.folder().exists());
+    }
+
+    #[test]
+    fn instances_that_come_and_go_at_once_leave_each_other_alone() {
+        let base = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..50 {
+                        let instance = Instance::start(base.path()).unwrap();
+                        let file = instance.folder().join(format!("{round}"));
+                        std::fs::create_dir(instance.folder().join("0-1-0")).unwrap();
+                        std::fs::write(&file, "x").unwrap();
+                        assert!(file.exists() && instance.folder().join(LOCK).exists());
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
     }
 }

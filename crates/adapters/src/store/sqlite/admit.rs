@@ -1,37 +1,39 @@
 //! Admission: message, run, first events and claimability in one transaction, or nothing (E1).
 
 use contract::api::{Accepted, Role, RunStatus};
-use contract::event::RunQueued;
-use contract::{ChatId, Event, MessageId, ProjectId, RunId, UserId};
-use runtime::ports::store::{Admission, AdmitError, StoreError, StoreFault, run_title};
+use contract::event::{NewEvent, Parent, RunQueued};
+use contract::{ChatId, MessageId, ProjectId, RunId, UserId};
+use runtime::ports::store::{Admission, AdmitError, AppendError, Entry, StoreError, StoreFault, run_title};
 use rusqlite::{Connection, OptionalExtension, Result, params};
-use sha2::{Digest, Sha256};
 
-use super::append::{EventRow, insert_event};
+use super::append::{finish, insert_event};
 use super::column::{bits, count, int, key, uint, word};
-use super::failure::{Failure, json};
+use super::failure::Failure;
+use super::rows;
 
-/// Events of an admission: `run_queued` and `session`.
-pub(super) const EVENTS: usize = 2;
+/// Events of every admission: `run_queued` and `session`.
+const EVENTS: usize = 2;
 /// The id of the global counter.
 const EVERYBODY: [u8; 16] = [0; 16];
 
 /// An admission with everything that can be made outside of the transaction.
 pub(super) struct Prepared {
     admission: Admission,
-    session: EventRow,
+    session: Entry,
     fingerprint: [u8; 32],
 }
 
 impl Prepared {
     /// Encodes the session and fingerprints the request.
     pub(super) fn new(admission: Admission) -> Result<Self, StoreError> {
-        let event = Event::from(admission.session.clone());
-        let session = EventRow { at: admission.at, step: None, kind: event.kind(), payload: json(&event)? };
-        // A new chat has a new id at each repetition, so what tells the request is that it asks for one.
-        let chat = if admission.new_chat.is_some() { [0; 16] } else { key(admission.session.chat_id.bits()) };
-        let fingerprint = Sha256::new().chain_update(chat).chain_update(&admission.session.request).finalize().into();
+        let session = Entry::of(&NewEvent { at: admission.at, step: None, event: admission.session.clone().into() })?;
+        let fingerprint = admission.fingerprint();
         Ok(Self { admission, session, fingerprint })
+    }
+
+    /// Events of the admission.
+    pub(super) fn weight(&self) -> usize {
+        EVENTS + self.admission.log.events.len()
     }
 }
 
@@ -53,15 +55,17 @@ pub(super) fn admit(db: &Connection, prepared: &Prepared) -> Result<Accepted, Fa
             Some(_) => {}
         }
     }
+    let parent = parent(db, &prepared.admission)?;
     let position = place_in_queue(db, &prepared.admission)?;
-    let queued = Event::from(RunQueued { position: u32::try_from(position).unwrap_or(u32::MAX) });
-    let payload = json(&queued).map_err(|error| Failure::Refused(error.into()))?;
-    let queued = EventRow { at: prepared.admission.at, step: None, kind: queued.kind(), payload };
+    let event = RunQueued { position: u32::try_from(position).unwrap_or(u32::MAX), parent };
+    let queued = Entry::of(&NewEvent { at: prepared.admission.at, step: None, event: event.into() });
+    let queued = queued.map_err(|error| Failure::Refused(error.into()))?;
 
-    write(db, prepared)?;
-    for (seq, event) in (1..).zip([&queued, &prepared.session]) {
+    write(db, prepared, parent)?;
+    for (seq, event) in (1..).zip([&queued, &prepared.session].into_iter().chain(&prepared.admission.log.events)) {
         insert_event(db, key(run_id.bits()), seq, event)?;
     }
+    begin(db, prepared)?;
     Ok(Accepted {
         chat_id: session.chat_id,
         message_id: session.user_message_id,
@@ -70,8 +74,55 @@ pub(super) fn admit(db: &Connection, prepared: &Prepared) -> Result<Accepted, Fa
     })
 }
 
-/// Active runs before this one, if it is within the limits.
+/// Draws the rows of a log that is admitted with its run.
+fn begin(db: &Connection, prepared: &Prepared) -> Result<(), Failure<AdmitError>> {
+    let (run, log) = (prepared.admission.run_id, &prepared.admission.log);
+    for change in &log.rows {
+        rows::change(db, run, count(prepared.weight()), change).map_err(|failure| match failure {
+            Failure::Sql(error) => Failure::Sql(error),
+            Failure::Refused(AppendError::Store(error)) => Failure::Refused(error.into()),
+            Failure::Refused(AppendError::Fenced | AppendError::Conflict { .. }) => {
+                Failure::Refused(StoreError::new(StoreFault::Refused, "a row refuses a log that begins").into())
+            }
+        })?;
+    }
+    if log.ends {
+        finish(db, run, count(prepared.weight()))?;
+    }
+    Ok(())
+}
+
+/// What the run has of the one that starts it, if another run does.
+fn parent(db: &Connection, admission: &Admission) -> Result<Option<Parent>, Failure<AdmitError>> {
+    let Some(claim) = admission.parent else { return Ok(None) };
+    let id = key(claim.run_id.bits());
+    let found = db
+        .prepare_cached(
+            "SELECT c.root_id, r.depth, root.created_at FROM claims c JOIN runs r ON r.id = c.run_id JOIN runs root ON root.id = c.root_id
+             WHERE c.run_id = ?1 AND c.epoch = ?2 AND c.worker IS NOT NULL
+             AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.run_id = ?1 AND json_extract(i.item, '$.type') = 'cancel')",
+        )?
+        .query_row(params![id, int(claim.epoch)], |row| Ok((bits(row, 0)?, row.get::<_, u32>(1)?, uint(row, 2)?)))
+        .optional()?;
+    let Some((root, depth, since)) = found else { return Err(Failure::Refused(AdmitError::ParentOver)) };
+    let (limit, value) = admission.most_depth;
+    if u64::from(depth) >= value {
+        return Err(Failure::Refused(AdmitError::Limit { limit, value }));
+    }
+    Ok(Some(Parent { run_id: claim.run_id, root_id: RunId::from_bits(root), depth: depth + 1, since }))
+}
+
+/// Active root runs before this one, if it is within the limits and the project may have it.
 fn place_in_queue(db: &Connection, admission: &Admission) -> Result<u64, Failure<AdmitError>> {
+    if admission.alone {
+        let busy = db
+            .prepare_cached("SELECT run_id FROM claims WHERE project_id = ?1 ORDER BY n LIMIT 1")?
+            .query_row([key(admission.session.project_id.bits())], |row| bits(row, 0).map(RunId::from_bits))
+            .optional()?;
+        if let Some(run) = busy {
+            return Err(Failure::Refused(AdmitError::ProjectBusy { run }));
+        }
+    }
     let mut active = 0;
     let counters = counters(admission.session.chat_id, admission.user);
     for ((scope, id), (limit, value)) in counters.into_iter().zip(admission.most_active) {
@@ -80,7 +131,8 @@ fn place_in_queue(db: &Connection, admission: &Admission) -> Result<u64, Failure
             .query_row(params![scope, id], |row| uint(row, 0))
             .optional()?
             .unwrap_or(0);
-        if active >= value {
+        // A child has its root's slot, and a run that has ended needs none.
+        if active >= value && admission.parent.is_none() && !admission.log.ends {
             return Err(Failure::Refused(AdmitError::Limit { limit, value }));
         }
     }
@@ -89,7 +141,7 @@ fn place_in_queue(db: &Connection, admission: &Admission) -> Result<u64, Failure
 }
 
 /// Everything but the events.
-fn write(db: &Connection, prepared: &Prepared) -> Result<()> {
+fn write(db: &Connection, prepared: &Prepared, parent: Option<Parent>) -> Result<()> {
     let Admission { user, run_id, session, new_chat, idempotency_key, at, .. } = &prepared.admission;
     let (chat, project, run) = (key(session.chat_id.bits()), key(session.project_id.bits()), key(run_id.bits()));
     let (owner, time) = (key(user.bits()), int(*at));
@@ -104,12 +156,30 @@ fn write(db: &Connection, prepared: &Prepared) -> Result<()> {
             .execute(params![project, chat, owner, new.slug, time])?;
     }
     db.prepare_cached(
-        "INSERT INTO runs (id, user_id, chat_id, project_id, status, title, last_seq, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7)",
+        "INSERT INTO runs (id, user_id, chat_id, project_id, status, title, last_seq, created_at, parent, depth)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9)",
     )?
-    .execute(params![run, owner, chat, project, word(&RunStatus::Queued)?, run_title(&session.request), time])?;
-    db.prepare_cached("INSERT INTO claims (run_id, epoch, claimable_at, last_seq) VALUES (?1, 0, 0, ?2)")?
-        .execute(params![run, count(EVENTS)])?;
+    .execute(params![
+        run,
+        owner,
+        chat,
+        project,
+        word(&RunStatus::Queued)?,
+        run_title(&session.request),
+        time,
+        parent.map(|parent| key(parent.run_id.bits())),
+        parent.map_or(0, |parent| parent.depth)
+    ])?;
+    db.prepare_cached(
+        "INSERT INTO claims (run_id, n, project_id, root_id, epoch, claimable_at, last_seq) VALUES (?1, ?2, ?3, ?4, 0, 0, ?5)",
+    )?
+    .execute(params![
+        run,
+        db.last_insert_rowid(),
+        project,
+        key(parent.map_or(*run_id, |parent| parent.root_id).bits()),
+        count(prepared.weight())
+    ])?;
     db.prepare_cached("UPDATE chats SET latest_run = ?2, updated_at = max(updated_at, ?3) WHERE id = ?1")?
         .execute(params![chat, run, time])?;
     let messages = [
@@ -122,7 +192,7 @@ fn write(db: &Connection, prepared: &Prepared) -> Result<()> {
         )?
         .execute(params![key(id.bits()), chat, run, word(&role)?, text, time])?;
     }
-    for (scope, id) in counters(session.chat_id, *user) {
+    for (scope, id) in counters(session.chat_id, *user).into_iter().filter(|_| parent.is_none()) {
         db.prepare_cached(
             "INSERT INTO counters (scope, id, active) VALUES (?1, ?2, 1) ON CONFLICT DO UPDATE SET active = active + 1",
         )?
@@ -161,7 +231,8 @@ fn first_answer(
     .optional()
 }
 
-fn project_of(db: &Connection, user: UserId, chat: ChatId) -> Result<Option<ProjectId>> {
+/// The project of a chat of the user.
+pub(super) fn project_of(db: &Connection, user: UserId, chat: ChatId) -> Result<Option<ProjectId>> {
     db.prepare_cached("SELECT id FROM projects WHERE chat_id = ?1 AND user_id = ?2")?
         .query_row([key(chat.bits()), key(user.bits())], |row| bits(row, 0).map(ProjectId::from_bits))
         .optional()

@@ -2,50 +2,15 @@
 
 use contract::event::Head;
 use contract::{ChatId, RunId, StepId, UserId};
-use runtime::ports::store::{Append, AppendError, Claim, RowChange, StoreError, StoredEvent};
+use runtime::ports::store::{Append, AppendError, Claim, Entry, Snapshot, StoredEvent};
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
 use super::column::{bits, count, int, key, uint};
-use super::failure::{Failure, json};
-use super::{admit, rows};
-
-/// An event as a row, encoded outside of the transaction.
-pub(super) struct EventRow {
-    pub(super) at: u64,
-    pub(super) step: Option<(StepId, u32)>,
-    pub(super) kind: &'static str,
-    pub(super) payload: String,
-}
-
-/// An append with its events encoded.
-pub(super) struct Prepared {
-    claim: Claim,
-    after: u64,
-    events: Vec<EventRow>,
-    rows: Vec<RowChange>,
-    consumed: Vec<u64>,
-    ends: bool,
-}
-
-impl Prepared {
-    /// Encodes the events.
-    pub(super) fn new(append: Append) -> Result<Self, StoreError> {
-        let Append { claim, after, events, rows, consumed, ends } = append;
-        let encode = |new: runtime::ports::store::NewEvent| {
-            Ok(EventRow { at: new.at, step: new.step, kind: new.event.kind(), payload: json(&new.event)? })
-        };
-        let events = events.into_iter().map(encode).collect::<Result<_, StoreError>>()?;
-        Ok(Self { claim, after, events, rows, consumed, ends })
-    }
-
-    /// What it counts in a commit.
-    pub(super) fn weight(&self) -> usize {
-        self.events.len() + self.rows.len()
-    }
-}
+use super::failure::Failure;
+use super::{admit, lease, rows};
 
 /// Appends, or refuses before anything has changed: the fence and the place in the log are the condition of the first update.
-pub(super) fn append(db: &Connection, append: &Prepared) -> Result<u64, Failure<AppendError>> {
+pub(super) fn append(db: &Connection, append: &Append) -> Result<u64, Failure<AppendError>> {
     let run = key(append.claim.run_id.bits());
     let epoch = int(append.claim.epoch);
     let end = int(append.after).saturating_add(count(append.events.len()));
@@ -80,7 +45,7 @@ pub(super) fn append(db: &Connection, append: &Prepared) -> Result<u64, Failure<
 }
 
 /// Puts one event at its place.
-pub(super) fn insert_event(db: &Connection, run: [u8; 16], seq: i64, event: &EventRow) -> Result<()> {
+pub(super) fn insert_event(db: &Connection, run: [u8; 16], seq: i64, event: &Entry) -> Result<()> {
     let (step, attempt) = event.step.as_ref().map(|(step, attempt)| (step.as_str(), *attempt)).unzip();
     db.prepare_cached(
         "INSERT INTO events (run_id, seq, at, step_id, attempt, kind, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -89,17 +54,37 @@ pub(super) fn insert_event(db: &Connection, run: [u8; 16], seq: i64, event: &Eve
     Ok(())
 }
 
-/// The run has ended: its answer is made whole, its claim and inbox go, and it counts no longer.
-fn finish(db: &Connection, run: RunId, end: i64) -> Result<()> {
+/// The run has ended: its answer is made whole, its claim and inbox go, and a root counts no longer.
+pub(super) fn finish(db: &Connection, run: RunId, end: i64) -> Result<()> {
     let id = [key(run.bits())];
     rows::close_prose(db, run)?;
+    lease::tell_children(db, run)?;
     db.prepare_cached("UPDATE runs SET last_seq = ?2 WHERE id = ?1")?.execute(params![id[0], end])?;
     db.prepare_cached("DELETE FROM claims WHERE run_id = ?1")?.execute(id)?;
     db.prepare_cached("DELETE FROM inbox WHERE run_id = ?1")?.execute(id)?;
-    let (chat, user) = db
-        .prepare_cached("SELECT chat_id, user_id FROM runs WHERE id = ?1")?
-        .query_row(id, |row| Ok((ChatId::from_bits(bits(row, 0)?), UserId::from_bits(bits(row, 1)?))))?;
-    admit::uncount(db, chat, user)
+    let root = db
+        .prepare_cached("SELECT chat_id, user_id FROM runs WHERE id = ?1 AND parent IS NULL")?
+        .query_row(id, |row| Ok((ChatId::from_bits(bits(row, 0)?), UserId::from_bits(bits(row, 1)?))))
+        .optional()?;
+    root.map_or(Ok(()), |(chat, user)| admit::uncount(db, chat, user))
+}
+
+/// Keeps a newer snapshot of a run, if the claim is the latest.
+pub(super) fn put_snapshot(db: &Connection, claim: Claim, snapshot: &Snapshot) -> Result<()> {
+    db.prepare_cached(
+        "INSERT INTO snapshots (run_id, seq, body) SELECT run_id, ?3, ?4 FROM claims
+         WHERE run_id = ?1 AND epoch = ?2 AND worker IS NOT NULL
+         ON CONFLICT (run_id) DO UPDATE SET seq = excluded.seq, body = excluded.body WHERE excluded.seq > seq",
+    )?
+    .execute(params![key(claim.run_id.bits()), int(claim.epoch), int(snapshot.seq), &snapshot.body[..]])?;
+    Ok(())
+}
+
+/// The newest snapshot of a run.
+pub(super) fn snapshot(db: &Connection, run: RunId) -> Result<Option<Snapshot>> {
+    db.prepare_cached("SELECT seq, body FROM snapshots WHERE run_id = ?1")?
+        .query_row([key(run.bits())], |row| Ok(Snapshot { seq: uint(row, 0)?, body: row.get::<_, Vec<u8>>(1)?.into() }))
+        .optional()
 }
 
 /// Payloads of one page, after which it ends early: readers that lag hold a page each.

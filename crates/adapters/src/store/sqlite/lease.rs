@@ -7,13 +7,15 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Error, Result, params};
 
 use super::column::{bits, count, int, key, uint, word};
+use super::failure::json;
 
 /// Takes runs that can be claimed, oldest first. Nothing is written if there are none.
 pub(super) fn claim(db: &Connection, worker: &str, most: usize, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>> {
-    // `CROSS`: the few active runs first, not all that there ever were.
     let found = db
         .prepare_cached(
-            "SELECT run_id, epoch FROM claims CROSS JOIN runs ON id = run_id WHERE claimable_at <= ?1 ORDER BY n LIMIT ?2",
+            "SELECT run_id, epoch FROM claims c WHERE claimable_at <= ?1 AND root_id =
+             (SELECT o.root_id FROM claims o WHERE o.project_id = c.project_id ORDER BY o.epoch = 0, o.n LIMIT 1)
+             ORDER BY n LIMIT ?2",
         )?
         .query_map(params![int(now_ms), count(most)], |row| {
             Ok(Claim { run_id: RunId::from_bits(bits(row, 0)?), epoch: uint(row, 1)? + 1 })
@@ -62,17 +64,56 @@ pub(super) fn end_all(db: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Puts an item into the inbox of a run that has not ended.
-pub(super) fn put_inbox(db: &Connection, run: RunId, item: &str, at: u64) -> Result<()> {
-    let run = key(run.bits());
-    db.prepare_cached(
-        "INSERT INTO inbox (run_id, item, at) SELECT run_id, ?2, ?3 FROM claims WHERE run_id = ?1
-         AND NOT EXISTS (SELECT 1 FROM inbox WHERE run_id = ?1 AND item = ?2)",
-    )?
-    .execute(params![run, item, int(at)])?;
-    db.prepare_cached("UPDATE claims SET claimable_at = 0 WHERE run_id = ?1 AND claimable_at IS NULL")?
-        .execute([run])?;
+/// Puts an item into the inbox of a run that has not ended, and a cancel into those of the runs that it started. Gives the runs
+/// that have something new.
+pub(super) fn put_inbox(db: &Connection, run: RunId, item: &InboxItem, json: &str, at: u64) -> Result<Vec<RunId>> {
+    match item {
+        InboxItem::Cancel { .. } => put_all(db, family(db, run)?, json, at),
+        InboxItem::PreviewProblem(_) => put_all(db, vec![run], json, at),
+    }
+}
+
+/// The runs that a run has started end with it.
+pub(super) fn tell_children(db: &Connection, run: RunId) -> Result<()> {
+    let mut children = family(db, run)?;
+    children.retain(|child| *child != run);
+    if !children.is_empty() {
+        let item = json(&InboxItem::parent_ended()).map_err(|error| Error::ToSqlConversionFailure(error.into()))?;
+        put_all(db, children, &item, 0)?;
+    }
     Ok(())
+}
+
+fn put_all(db: &Connection, runs: Vec<RunId>, json: &str, at: u64) -> Result<Vec<RunId>> {
+    let mut told = vec![];
+    for run in runs {
+        let id = key(run.bits());
+        let put = db
+            .prepare_cached(
+                "INSERT INTO inbox (run_id, item, at) SELECT run_id, ?2, ?3 FROM claims WHERE run_id = ?1
+                 AND NOT EXISTS (SELECT 1 FROM inbox WHERE run_id = ?1 AND item = ?2)",
+            )?
+            .execute(params![id, json, int(at)])?;
+        db.prepare_cached("UPDATE claims SET claimable_at = 0 WHERE run_id = ?1 AND claimable_at IS NULL")?
+            .execute([id])?;
+        if put > 0 {
+            told.push(run);
+        }
+    }
+    Ok(told)
+}
+
+/// A run with the runs that it started and that have not ended.
+fn family(db: &Connection, run: RunId) -> Result<Vec<RunId>> {
+    db.prepare_cached(
+        "WITH RECURSIVE family (id) AS (
+             SELECT ?1 UNION
+             SELECT r.id FROM family f JOIN claims c ON c.root_id = (SELECT root_id FROM claims WHERE run_id = ?1)
+             JOIN runs r ON r.id = c.run_id AND r.parent = f.id
+         ) SELECT id FROM family",
+    )?
+    .query_map([key(run.bits())], |row| bits(row, 0).map(RunId::from_bits))?
+    .collect()
 }
 
 /// A run's inbox, oldest first.

@@ -1,8 +1,8 @@
 //! What lists and pages are drawn from. Every list is bounded, ordered by an index and paged by key.
 
 use contract::api::{ChatDetail, ChatView, MessageView, Page, RunView, VersionView};
-use contract::{ChatId, MessageId, ProjectId, RunId, UserId, VersionId};
-use runtime::ports::store::{ProjectRow, PublishedVersion, StoreError, StoreFault};
+use contract::{CallId, ChatId, MessageId, ProjectId, RunId, UserId, VersionId};
+use runtime::ports::store::{BuildRow, CallRow, Drawn, ProjectRow, PublishedVersion, StoreError, StoreFault};
 use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params};
 
 use super::column::{bits, count, from_word, int, key, some_bits, some_uint, some_word, uint};
@@ -16,7 +16,7 @@ const AFTER_EVERY_RUN: i64 = i64::MAX;
 macro_rules! run_columns {
     () => {
         "r.id, r.chat_id, r.project_id, r.status, r.title, r.stop_reason, r.error, coalesce(c.last_seq, r.last_seq), r.created_at, \
-         r.started_at, r.ended_at"
+         r.started_at, r.ended_at, r.state, r.turn, r.parent, r.code"
     };
 }
 
@@ -27,7 +27,7 @@ macro_rules! runs_from {
     };
 }
 
-/// A run from 11 columns, the first of them at `at`.
+/// A run from 15 columns, the first of them at `at`.
 fn run_view(row: &Row<'_>, at: usize) -> Result<RunView> {
     Ok(RunView {
         id: RunId::from_bits(bits(row, at)?),
@@ -41,6 +41,10 @@ fn run_view(row: &Row<'_>, at: usize) -> Result<RunView> {
         created_at: uint(row, at + 8)?,
         started_at: some_uint(row, at + 9)?,
         ended_at: some_uint(row, at + 10)?,
+        state: from_word(row, at + 11)?,
+        turn: row.get(at + 12)?,
+        parent: some_bits(row, at + 13)?.map(RunId::from_bits),
+        code: row.get(at + 14)?,
     })
 }
 
@@ -152,7 +156,8 @@ pub(super) fn chat(db: &Connection, user: UserId, chat: ChatId) -> Result<Option
     let messages = rows(
         db,
         "SELECT m.id, m.role, m.run_id, m.created_at,
-             coalesce((SELECT group_concat(text, '' ORDER BY seq) FROM prose WHERE run_id = m.run_id AND m.role = 'assistant'), m.text)
+             coalesce((SELECT group_concat(text, '' ORDER BY seq) FROM prose WHERE run_id = m.run_id AND m.role = 'assistant'), m.text),
+             m.tokens, m.duration_ms
          FROM messages m WHERE m.chat_id = ?1 ORDER BY m.n",
         &id,
         |row| {
@@ -162,6 +167,8 @@ pub(super) fn chat(db: &Connection, user: UserId, chat: ChatId) -> Result<Option
                 text: row.get(4)?,
                 run_id: RunId::from_bits(bits(row, 2)?),
                 created_at: uint(row, 3)?,
+                tokens: some_uint(row, 5)?,
+                duration_ms: some_uint(row, 6)?,
             })
         },
     )?;
@@ -243,6 +250,81 @@ pub(super) fn versions(db: &Connection, project: ProjectId, most: usize) -> Resu
             })
         },
     )
+}
+
+/// The columns of [`published`], from `versions`.
+macro_rules! version_select {
+    () => {
+        "SELECT id, project_id, run_id, parent, summary, files, output, created_at FROM versions WHERE "
+    };
+}
+
+fn published(row: &Row<'_>) -> Result<PublishedVersion> {
+    Ok(PublishedVersion {
+        id: VersionId::from_bits(bits(row, 0)?),
+        project_id: ProjectId::from_bits(bits(row, 1)?),
+        run_id: RunId::from_bits(bits(row, 2)?),
+        parent: some_bits(row, 3)?.map(VersionId::from_bits),
+        summary: row.get(4)?,
+        files: row.get(5)?,
+        output: row.get(6)?,
+        at: uint(row, 7)?,
+    })
+}
+
+/// A version of a project.
+pub(super) fn version(db: &Connection, project: ProjectId, version: VersionId) -> Result<Option<PublishedVersion>> {
+    db.prepare_cached(concat!(version_select!(), "id = ?1 AND project_id = ?2"))?
+        .query_row([key(version.bits()), key(project.bits())], published)
+        .optional()
+}
+
+/// Calls, builds and versions of a run.
+pub(super) fn drawn(db: &Connection, run: RunId) -> Result<Drawn> {
+    let id = [key(run.bits())];
+    let calls = rows(
+        db,
+        "SELECT call_id, tool, input, key, status, output, error, duration_ms FROM tool_calls WHERE run_id = ?1 ORDER BY n",
+        &id,
+        |row| {
+            Ok(CallRow {
+                call_id: CallId::new(row.get::<_, String>(0)?),
+                tool: from_word(row, 1)?,
+                input: row.get(2)?,
+                key: row.get(3)?,
+                status: some_word(row, 4)?,
+                output: row.get(5)?,
+                error: row.get(6)?,
+                duration_ms: some_uint(row, 7)?,
+            })
+        },
+    )?;
+    let builds = rows(
+        db,
+        "SELECT build_id, status, url, error, started_at, duration_ms FROM builds WHERE run_id = ?1 ORDER BY n",
+        &id,
+        |row| {
+            Ok(BuildRow {
+                build_id: row.get(0)?,
+                status: from_word(row, 1)?,
+                url: row.get(2)?,
+                error: row.get(3)?,
+                started_at: uint(row, 4)?,
+                duration_ms: some_uint(row, 5)?,
+            })
+        },
+    )?;
+    // Every version of the run is one of its project's, which has an index.
+    let versions = rows(
+        db,
+        concat!(
+            version_select!(),
+            "project_id = (SELECT project_id FROM runs WHERE id = ?1) AND run_id = ?1 ORDER BY n"
+        ),
+        &id,
+        published,
+    )?;
+    Ok(Drawn { calls, builds, versions })
 }
 
 fn rows<T>(

@@ -23,12 +23,14 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use contract::api::{Accepted, ChatDetail, ChatView, Page, RunView, VersionView};
-use contract::{ChatId, Limits, ProjectId, RunId, UserId};
+use contract::{ChatId, Limits, ProjectId, RunId, UserId, VersionId};
 use runtime::ports::store::{
-    Admission, AdmitError, Append, AppendError, Claim, InboxItem, ProjectRow, Store, StoreError, StoredEvent,
+    Admission, AdmitError, Append, AppendError, Claim, Drawn, InboxItem, ProjectRow, PublishedVersion, Snapshot, Store,
+    StoreError, StoredEvent,
 };
 
 pub use open::OpenError;
+pub use upkeep::{backup_folder, check_folder};
 
 use open::Lock;
 use readers::Readers;
@@ -105,7 +107,7 @@ impl Sqlite {
 impl Store for Sqlite {
     async fn admit(&self, admission: Admission) -> Result<Accepted, AdmitError> {
         let prepared = admit::Prepared::new(admission)?;
-        self.writer.ask(admit::EVENTS, move |db| admit::admit(db, &prepared)).await
+        self.writer.ask(prepared.weight(), move |db| admit::admit(db, &prepared)).await
     }
 
     async fn claim(&self, worker: &str, most: usize, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError> {
@@ -124,17 +126,25 @@ impl Store for Sqlite {
 
     async fn append(&self, append: Append) -> Result<u64, AppendError> {
         append.check()?;
-        let prepared = append::Prepared::new(append)?;
-        self.writer.ask(prepared.weight(), move |db| append::append(db, &prepared)).await
+        let weight = append.events.len() + append.rows.len();
+        self.writer.ask(weight, move |db| append::append(db, &append)).await
     }
 
     async fn read_after(&self, run: RunId, after: u64, most: usize) -> Result<Vec<StoredEvent>, StoreError> {
         self.readers.read(move |db| append::read_after(db, run, after, most)).await
     }
 
-    async fn put_inbox(&self, run: RunId, item: InboxItem, at: u64) -> Result<(), StoreError> {
-        let item = failure::json(&item)?;
-        self.writer.ask(1, move |db| Ok(lease::put_inbox(db, run, &item, at)?)).await
+    async fn put_snapshot(&self, claim: Claim, snapshot: Snapshot) -> Result<(), StoreError> {
+        self.writer.ask(1, move |db| Ok(append::put_snapshot(db, claim, &snapshot)?)).await
+    }
+
+    async fn snapshot(&self, run: RunId) -> Result<Option<Snapshot>, StoreError> {
+        self.readers.read(move |db| append::snapshot(db, run)).await
+    }
+
+    async fn put_inbox(&self, run: RunId, item: InboxItem, at: u64) -> Result<Vec<RunId>, StoreError> {
+        let json = failure::json(&item)?;
+        self.writer.ask(1, move |db| Ok(lease::put_inbox(db, run, &item, &json, at)?)).await
     }
 
     async fn inbox(&self, run: RunId) -> Result<Vec<(u64, InboxItem)>, StoreError> {
@@ -164,6 +174,10 @@ impl Store for Sqlite {
         self.readers.read(move |db| lists::chats(db, user, after, most)).await
     }
 
+    async fn project_of(&self, user: UserId, chat: ChatId) -> Result<Option<ProjectId>, StoreError> {
+        self.readers.read(move |db| admit::project_of(db, user, chat)).await
+    }
+
     async fn chat(&self, user: UserId, chat: ChatId) -> Result<Option<ChatDetail>, StoreError> {
         self.readers.read(move |db| lists::chat(db, user, chat)).await
     }
@@ -183,6 +197,14 @@ impl Store for Sqlite {
 
     async fn versions(&self, project: ProjectId, most: usize) -> Result<Vec<VersionView>, StoreError> {
         self.readers.read(move |db| lists::versions(db, project, most)).await
+    }
+
+    async fn version(&self, project: ProjectId, version: VersionId) -> Result<Option<PublishedVersion>, StoreError> {
+        self.readers.read(move |db| lists::version(db, project, version)).await
+    }
+
+    async fn drawn(&self, run: RunId) -> Result<Drawn, StoreError> {
+        self.readers.read(move |db| lists::drawn(db, run)).await
     }
 
     async fn put_session(&self, token_sha256: &str, user: UserId, until: u64) -> Result<(), StoreError> {

@@ -17,7 +17,7 @@ use super::Options;
 use super::failure::store_error;
 
 /// Schemas, oldest first; the database says in `user_version` how many of them it has. They only ever go forward.
-const SCHEMAS: &[&str] = &[include_str!("schema/0001.sql")];
+const SCHEMAS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
 /// `application_id` of the database: "Batn".
 const APPLICATION: i32 = 0x4261_746e;
 /// Bytes of a database page.
@@ -49,6 +49,16 @@ pub enum OpenError {
         /// Its schema.
         found: i64,
         /// The newest that this program knows.
+        known: i64,
+    },
+    /// An older Baton wrote it, and nothing may be changed now.
+    #[error("{} has schema {found}, and this Baton looks at {known}", file.display())]
+    SchemaTooOld {
+        /// The database.
+        file: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// The one that this program knows.
         known: i64,
     },
     /// The file belongs to another program.
@@ -83,6 +93,7 @@ impl OpenError {
         match self {
             Self::DataDirInUse { .. } => "data_dir_in_use",
             Self::SchemaTooNew { .. } => "schema_too_new",
+            Self::SchemaTooOld { .. } => "schema_too_old",
             Self::NotOurs { .. } => "not_a_baton_database",
             Self::Io { .. } => "data_dir_unusable",
             Self::Sqlite { .. } => "store_unusable",
@@ -98,6 +109,7 @@ impl OpenError {
             Self::SchemaTooNew { .. } => {
                 "Start the newer Baton that wrote it, or restore a backup made before the update."
             }
+            Self::SchemaTooOld { .. } => "Start Baton once, which brings it up to date.",
             Self::NotOurs { .. } => "Move the file away or choose another folder with --data.",
             Self::Io { .. } => "Check that the folder exists on a local disk with free space and belongs to you.",
             Self::Sqlite { .. } => "Check the disk; if the file is damaged, restore the data folder from a backup.",
@@ -214,6 +226,18 @@ fn durable(db: &Connection, options: &Options) -> rusqlite::Result<()> {
 pub(super) fn reader(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     settings(&db, options, READER_CACHE_KIB)?;
+    Ok(db)
+}
+
+/// A connection that cannot write, to a database that has to be there and Baton's; with `newest`, of this program's own schema.
+pub(super) fn known_reader(file: &Path, newest: bool) -> Result<Connection, OpenError> {
+    // SQLite's own words for this name no file.
+    File::open(file).map_err(|error| OpenError::io("read", file, error))?;
+    let db = reader(file, &Options::default()).map_err(|error| OpenError::sqlite(file, error))?;
+    let (found, known) = (identify(&db, file)?, i64::try_from(SCHEMAS.len()).unwrap_or(i64::MAX));
+    if newest && found < known {
+        return Err(OpenError::SchemaTooOld { file: file.to_owned(), found, known });
+    }
     Ok(db)
 }
 

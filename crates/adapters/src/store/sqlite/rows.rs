@@ -4,7 +4,8 @@
 //! since it reaches beyond the run.
 
 use contract::RunId;
-use contract::api::{Role, RunStatus};
+use contract::api::{ExecutionState, Role, RunStatus};
+use contract::event::BuildState;
 use runtime::ports::store::{AppendError, PublishedVersion, RowChange, StoreError, StoreFault};
 use rusqlite::{Connection, Result, params};
 
@@ -15,28 +16,39 @@ use super::failure::Failure;
 pub(super) fn change(db: &Connection, run: RunId, end: i64, change: &RowChange) -> Result<(), Failure<AppendError>> {
     let id = key(run.bits());
     match change {
-        RowChange::Run { status, stop_reason, error, at } => {
+        RowChange::Run { status, stop_reason, code, error, at } => {
             let stop_reason = stop_reason.as_ref().map(word).transpose()?;
             let began = (*status == RunStatus::Running).then_some(int(*at));
             let ended = status.is_terminal().then_some(int(*at));
             db.prepare_cached(
-                "UPDATE runs SET status = ?2, stop_reason = ?3, error = ?4, started_at = coalesce(started_at, ?5), ended_at = ?6
-                 WHERE id = ?1",
+                "UPDATE runs SET status = ?2, stop_reason = ?3, error = ?4, started_at = coalesce(started_at, ?5), ended_at = ?6,
+                 code = ?7, state = coalesce(?8, state) WHERE id = ?1",
             )?
-            .execute(params![id, word(status)?, stop_reason, error, began, ended])?;
+            .execute(params![id, word(status)?, stop_reason, error, began, ended, code, last_state(*status)?])?;
             touch_chat(db, id, *at)?;
+        }
+        RowChange::Progress { state, turn } => {
+            db.prepare_cached("UPDATE runs SET state = ?2, turn = ?3 WHERE id = ?1")?.execute(params![
+                id,
+                word(state)?,
+                turn
+            ])?;
+        }
+        RowChange::Answered { tokens, duration_ms } => {
+            db.prepare_cached("UPDATE messages SET tokens = ?2, duration_ms = ?3 WHERE run_id = ?1 AND role = ?4")?
+                .execute(params![id, int(*tokens), int(*duration_ms), word(&Role::Assistant)?])?;
         }
         RowChange::AssistantText { text } => add_prose(db, id, end, text)?,
         RowChange::AssistantReset { text } => {
             db.prepare_cached("DELETE FROM prose WHERE run_id = ?1")?.execute([id])?;
             add_prose(db, id, end, text)?;
         }
-        RowChange::ToolRequested { call_id, tool, input } => {
+        RowChange::ToolRequested { call_id, tool, input, key } => {
             db.prepare_cached(
-                "INSERT INTO tool_calls (run_id, call_id, tool, input) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (run_id, call_id) DO UPDATE SET tool = excluded.tool, input = excluded.input",
+                "INSERT INTO tool_calls (run_id, call_id, tool, input, key) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (run_id, call_id) DO UPDATE SET tool = excluded.tool, input = excluded.input, key = excluded.key",
             )?
-            .execute(params![id, call_id.as_str(), word(tool)?, input])?;
+            .execute(params![id, call_id.as_str(), word(tool)?, input, key])?;
         }
         RowChange::ToolFinished { call_id, status, output, error, duration_ms } => {
             db.prepare_cached(
@@ -52,9 +64,26 @@ pub(super) fn change(db: &Connection, run: RunId, end: i64, change: &RowChange) 
             )?
             .execute(params![id, build_id, word(status)?, error, int(*at), duration_ms.map(int)])?;
         }
+        RowChange::BuildShown { url } => {
+            db.prepare_cached(
+                "UPDATE builds SET url = ?2 WHERE n = (SELECT max(n) FROM builds WHERE run_id = ?1 AND status = ?3)",
+            )?
+            .execute(params![id, url, word(&BuildState::Succeeded)?])?;
+        }
         RowChange::Publish(version) => publish(db, id, version)?,
     }
     Ok(())
+}
+
+/// What a run that has ended is doing.
+fn last_state(status: RunStatus) -> Result<Option<String>> {
+    let state = match status {
+        RunStatus::Queued | RunStatus::Running | RunStatus::Waiting => return Ok(None),
+        RunStatus::Completed => ExecutionState::Complete,
+        RunStatus::Failed => ExecutionState::Failed,
+        RunStatus::Cancelled => ExecutionState::Cancelled,
+    };
+    word(&state).map(Some)
 }
 
 fn touch_chat(db: &Connection, run: [u8; 16], at: u64) -> Result<()> {

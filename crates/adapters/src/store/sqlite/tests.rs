@@ -6,10 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use contract::api::RunStatus;
-use contract::event::{BuildState, Intent, ModelRef, NewEvent, Provider, Session, TextDelta, ToolName, ToolStatus};
+use contract::event::{
+    BuildState, Intent, ModelRef, NewEvent, Provider, Session, TextDelta, ToolName, ToolStatus, Work,
+};
 use contract::{CallId, ChatId, Event, MessageId, ProjectId, RunId, StepId, UserId};
 use futures::future::join_all;
-use runtime::ports::store::{Admission, Append, AppendError, Claim, NewChat, RowChange, Store, StoreError, StoreFault};
+use runtime::ports::store::{
+    Admission, Append, AppendError, Begun, Claim, Entry, NewChat, RowChange, Store, StoreError, StoreFault,
+};
 use rusqlite::Connection;
 
 use super::failure::Failure;
@@ -33,6 +37,8 @@ fn admission(number: u128) -> Admission {
         follow_up: false,
         template: "react-vite".into(),
         model: ModelRef { provider: Provider::Demo, name: "demo".into() },
+        work: Work::Message,
+        fork: None,
     };
     Admission {
         user: UserId::from_bits(7),
@@ -42,6 +48,10 @@ fn admission(number: u128) -> Admission {
         idempotency_key: None,
         at: 1_000,
         most_active: [("chat", 100), ("user", 100), ("global", 100)],
+        parent: None,
+        most_depth: ("depth", 3),
+        alone: false,
+        log: Begun::default(),
     }
 }
 
@@ -55,7 +65,8 @@ async fn running(store: &Sqlite, runs: usize) -> Vec<Claim> {
 
 fn text(claim: Claim, after: u64, text: impl Into<String>) -> Append {
     let event = Event::from(TextDelta { text: text.into() });
-    let events = vec![NewEvent { at: 1_732_147_200_000, step: Some((StepId::new("turn-1"), 1)), event }];
+    let new = NewEvent { at: 1_732_147_200_000, step: Some((StepId::new("turn-1"), 1)), event };
+    let events = vec![Entry::of(&new).unwrap()];
     Append { claim, after, events, rows: vec![], consumed: vec![], ends: false }
 }
 
@@ -278,8 +289,8 @@ async fn tool_calls_and_builds_are_rows() {
         at,
     };
     let rows = vec![
-        RowChange::ToolRequested { call_id: call(1), tool: ToolName::Command, input: "{}".into() },
-        RowChange::ToolRequested { call_id: call(2), tool: ToolName::WebSearch, input: "{}".into() },
+        RowChange::ToolRequested { call_id: call(1), tool: ToolName::Command, input: "{}".into(), key: "k1".into() },
+        RowChange::ToolRequested { call_id: call(2), tool: ToolName::WebSearch, input: "{}".into(), key: "k2".into() },
         finished(1, ToolStatus::TimedOut, Some("too slow")),
         finished(9, ToolStatus::Succeeded, None),
         build(BuildState::Building, None, None, 100),
@@ -312,7 +323,7 @@ async fn the_pieces_of_an_answer_are_joined_when_its_run_ends() {
         file.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
     };
     assert_eq!(stored(), (3, String::new()));
-    let done = RowChange::Run { status: RunStatus::Completed, stop_reason: None, error: None, at: 9 };
+    let done = RowChange::Run { status: RunStatus::Completed, stop_reason: None, code: None, error: None, at: 9 };
     store.append(Append { rows: vec![done], ends: true, ..text(claim, 5, "") }).await.unwrap();
     assert_eq!(stored(), (0, "one, two, three".into()));
 }

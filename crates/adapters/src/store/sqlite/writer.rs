@@ -175,7 +175,10 @@ fn attempt(db: &Connection, batch: &mut [Box<dyn Request>]) -> Attempt {
     }
     let outcome = match batch.iter_mut().all(|request| request.apply(db)) {
         true => match run(db, "COMMIT") {
-            Ok(()) => Attempt::Committed,
+            Ok(()) => {
+                metrics::counter!("baton_store_commits_total").increment(1);
+                Attempt::Committed
+            }
             Err(error) => Attempt::Failed(store_error(&error)),
         },
         false => Attempt::Spoilt,

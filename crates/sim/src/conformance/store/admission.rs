@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contract::UserId;
 use contract::api::{Accepted, ChatDetail, ChatView, Page, RunView};
-use contract::event::{Event, RunQueued};
+use contract::event::{Event, RunQueued, Work};
 use futures::future::join_all;
 use runtime::ports::Store;
 use runtime::ports::store::{Admission, AdmitError};
@@ -41,7 +41,7 @@ async fn the_log_begins_with_the_place_in_the_queue_and_the_session(store: &dyn 
         assert_eq!(accepted, expected);
         let log = store.read_after(admission.run_id, 0, 10).await.unwrap();
         let events: Vec<Event> = log.iter().map(|event| serde_json::from_slice(&event.payload).unwrap()).collect();
-        assert_eq!(events, [RunQueued { position }.into(), session.clone().into()]);
+        assert_eq!(events, [RunQueued { position, parent: None }.into(), session.clone().into()]);
         for (event, seq) in log.iter().zip(1..) {
             assert_eq!((event.head.seq, event.head.at, event.head.run_id), (seq, admission.at, admission.run_id));
         }
@@ -132,7 +132,9 @@ async fn exactly_as_many_as_the_limit_are_admitted_at_once(store: &dyn Store, sc
         }
     }
     assert_eq!(admitted, allowed, "exactly as many as the limit of the {limit} allows");
-    assert_eq!(store.claim("worker", 100, 0, LEASE_MS).await.unwrap().len() as u64, allowed);
+    // Those of one chat wait for one another.
+    let claimable = if scope == 0 { 1 } else { allowed };
+    assert_eq!(store.claim("worker", 100, 0, LEASE_MS).await.unwrap().len() as u64, claimable);
 }
 
 async fn a_run_that_ended_makes_room(store: &dyn Store) {
@@ -194,5 +196,9 @@ async fn a_key_stands_for_one_message_of_one_user(store: &dyn Store) {
         matches!(store.admit(elsewhere).await, Err(AdmitError::KeyReused)),
         "the same text, but not for a new chat"
     );
+    let mut change = keyed(clerk.new_chat(first.user));
+    change.session.request.clone_from(&first.session.request);
+    change.session.work = Work::Change { files: vec![], restores: None };
+    assert!(matches!(store.admit(change).await, Err(AdmitError::KeyReused)), "the same words for other work");
     store.admit(keyed(clerk.new_chat(clerk.id()))).await.expect("another user's key is another key");
 }

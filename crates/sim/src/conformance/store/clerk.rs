@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use contract::api::RunStatus;
-use contract::event::{Intent, ModelRef, NewEvent, Provider, RunCompleted, Session, StopReason, TextDelta};
+use contract::event::{Intent, ModelRef, NewEvent, Provider, RunCompleted, Session, StopReason, TextDelta, Work};
 use contract::{Event, StepId, UserId};
 use runtime::ports::Store;
-use runtime::ports::store::{Admission, Append, Claim, NewChat, RowChange};
+use runtime::ports::store::{Admission, Append, Begun, Claim, Entry, NewChat, RowChange};
 use runtime::ports::world::From128;
 
 /// Odd, so that multiplying by it is one to one.
@@ -55,11 +55,17 @@ impl Clerk {
                 follow_up: false,
                 template: "react-vite".into(),
                 model: ModelRef { provider: Provider::Demo, name: "demo".into() },
+                work: Work::Message,
+                fork: None,
             },
             new_chat: Some(NewChat { title: format!("app {number}"), slug: format!("app-{number}") }),
             idempotency_key: None,
             at: 1_000 + number,
             most_active: NO_LIMIT,
+            parent: None,
+            most_depth: ("child_run_depth", 3),
+            alone: false,
+            log: Begun::default(),
         }
     }
 
@@ -98,6 +104,7 @@ impl Clerk {
 
 /// An append of events alone.
 pub fn append(claim: Claim, after: u64, events: Vec<NewEvent>) -> Append {
+    let events = events.iter().map(|new| Entry::of(new).expect("encoded")).collect();
     Append { claim, after, events, rows: vec![], consumed: vec![], ends: false }
 }
 
@@ -108,7 +115,7 @@ pub fn draw(claim: Claim, after: u64, row: RowChange) -> Append {
 
 /// A change of a run's status.
 pub fn status(status: RunStatus, at: u64) -> RowChange {
-    RowChange::Run { status, stop_reason: None, error: None, at }
+    RowChange::Run { status, stop_reason: None, code: None, error: None, at }
 }
 
 /// The append that ends a run.
@@ -118,6 +125,7 @@ pub fn end(claim: Claim, after: u64, at: u64) -> Append {
         rows: vec![RowChange::Run {
             status: RunStatus::Completed,
             stop_reason: Some(StopReason::Done),
+            code: None,
             error: None,
             at,
         }],

@@ -4,7 +4,9 @@
 
 mod admission;
 mod clerk;
+mod drawn;
 mod durability;
+mod family;
 mod lease;
 mod lists;
 mod log;
@@ -24,7 +26,9 @@ pub use durability::store_keeps;
 pub async fn store(make: impl AsyncFn() -> Arc<dyn Store>) {
     admission::promises(&make).await;
     log::promises(&make).await;
+    family::promises(&make).await;
     lease::promises(&make).await;
     rows::promises(&make).await;
+    drawn::promises(&make).await;
     lists::promises(&make).await;
 }

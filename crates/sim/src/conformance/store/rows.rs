@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use contract::api::RunStatus;
+use contract::api::{ExecutionState, RunStatus};
 use contract::event::StopReason;
 use contract::{ProjectId, RunId};
 use runtime::ports::Store;
@@ -34,6 +34,7 @@ async fn a_run_shows_the_last_status_and_its_times(store: &dyn Store) {
     let failed = RowChange::Run {
         status: RunStatus::Failed,
         stop_reason: Some(StopReason::Failed),
+        code: Some("how".into()),
         error: Some("why".into()),
         at: 400,
     };
@@ -41,6 +42,7 @@ async fn a_run_shows_the_last_status_and_its_times(store: &dyn Store) {
     let run = view().await;
     assert_eq!((run.status, run.started_at, run.ended_at, run.last_seq), (RunStatus::Failed, Some(100), Some(400), 3));
     assert_eq!((run.stop_reason, run.error.as_deref()), (Some(StopReason::Failed), Some("why")));
+    assert_eq!((run.code.as_deref(), run.state), (Some("how"), ExecutionState::Failed));
 }
 
 async fn answer(store: &dyn Store, admission: &Admission) -> String {
@@ -134,7 +136,7 @@ async fn a_publish_that_is_refused_switches_nothing(store: &dyn Store) {
     for refused in [
         publish(Claim { epoch: claim.epoch + 1, ..claim }, 2, &next),
         publish(claim, 1, &next),
-        Append { events: vec![clerk.text("never")], ..publish(claim, 2, &foreign) },
+        Append { rows: publish(claim, 2, &foreign).rows, ..append(claim, 2, vec![clerk.text("never")]) },
         publish(claim, 2, &posing),
     ] {
         assert!(store.append(refused).await.is_err());

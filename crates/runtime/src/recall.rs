@@ -1,0 +1,134 @@
+//! What the owner of a run begins with: everything that is folded from its log. A fresh start, a recovery and a replay are this one
+//! path (architecture.md, idea 2).
+//!
+//! A snapshot is the same, kept at a place of the log, so that a long log need not be read again from its beginning. It holds no
+//! bytes of files: those are objects, put there before it. One that cannot be read is ignored, since the log is enough.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use bytes::Bytes;
+use contract::event::{Author, Event, FileCompleted, NewEvent, PreviewProblem};
+use contract::{ProjectPath, RunId};
+use engine::RunState;
+use serde::{Deserialize, Serialize};
+
+use crate::ports::objects::ObjectsError;
+use crate::ports::store::Snapshot;
+use crate::ports::{Objects, Store};
+use crate::project::{File, Kept};
+use crate::{Project, RuntimeError, replay};
+
+/// Version of the form of snapshots: raised with every change of what is folded, so that an older one is ignored.
+const VERSION: u32 = 1;
+
+/// What a run's log comes to, up to a place.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Recalled {
+    /// What decisions are made from.
+    pub(crate) state: RunState,
+    /// The files.
+    pub(crate) project: Project,
+    /// The files as they were when the run began.
+    pub(crate) base: BTreeMap<ProjectPath, File>,
+    /// What was told of why the files cannot be shown at once.
+    pub(crate) told: Vec<PreviewProblem>,
+    /// The last event that is in it.
+    pub(crate) end: u64,
+}
+
+/// A snapshot's body: files by their hashes.
+#[derive(Debug, Serialize, Deserialize)]
+struct Body {
+    version: u32,
+    state: RunState,
+    project: Kept,
+    base: BTreeMap<ProjectPath, (String, Author)>,
+    told: Vec<PreviewProblem>,
+}
+
+impl Recalled {
+    /// Reads a run's log, from its newest snapshot on.
+    pub(crate) async fn of(store: &dyn Store, objects: &dyn Objects, run: RunId) -> Result<Self, RuntimeError> {
+        let mut recalled = match store.snapshot(run).await? {
+            Some(snapshot) => Self::restore(objects, snapshot).await?.unwrap_or_default(),
+            None => Self::default(),
+        };
+        loop {
+            let page = store.read_after(run, recalled.end, replay::PAGE).await?;
+            if page.is_empty() {
+                return Ok(recalled);
+            }
+            for stored in page {
+                let seq = stored.head.seq;
+                let entry = replay::decode(run, stored)?;
+                recalled.take(store, objects, run, &entry).await?;
+                recalled.end = seq;
+            }
+        }
+    }
+
+    async fn take(
+        &mut self,
+        store: &dyn Store,
+        objects: &dyn Objects,
+        run: RunId,
+        entry: &NewEvent,
+    ) -> Result<(), RuntimeError> {
+        self.state.fold(entry);
+        self.project.replay(objects, &entry.event).await?;
+        match &entry.event {
+            Event::Session(session) => {
+                self.project = replay::project(store, objects, session.project_id, Some(run)).await?;
+                self.base = self.project.files().clone();
+            }
+            Event::PreviewProblem(problem) => self.told.push(problem.clone()),
+            // A fork begins with the files that its source began with.
+            Event::FileCompleted(FileCompleted { path, by: Author::Template | Author::Restored, .. })
+                if entry.step.is_none() =>
+            {
+                self.base.extend(self.project.file(path).map(|file| (path.clone(), file.clone())));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The snapshot, and the bytes that have to be objects before it is kept.
+    pub(crate) fn snapshot(
+        state: &RunState,
+        project: &Project,
+        base: &BTreeMap<ProjectPath, File>,
+        told: &[PreviewProblem],
+        seq: u64,
+    ) -> Result<(Snapshot, HashMap<String, Bytes>), serde_json::Error> {
+        let (kept, mut bytes) = project.kept();
+        bytes.extend(base.values().map(|file| (file.sha256.clone(), file.content.clone())));
+        let base = base.iter().map(|(path, file)| (path.clone(), (file.sha256.clone(), file.by))).collect();
+        let body = Body { version: VERSION, state: state.clone(), project: kept, base, told: told.to_vec() };
+        Ok((Snapshot { seq, body: serde_json::to_vec(&body)?.into() }, bytes))
+    }
+
+    /// What a snapshot holds; none if it is not one that this version made.
+    pub(crate) async fn restore(objects: &dyn Objects, snapshot: Snapshot) -> Result<Option<Self>, RuntimeError> {
+        let body = match serde_json::from_slice::<Body>(&snapshot.body) {
+            Ok(body) if body.version == VERSION => body,
+            Ok(_) | Err(_) => return Ok(None),
+        };
+        let hashes: BTreeSet<&String> = body.project.hashes().chain(body.base.values().map(|(hash, _)| hash)).collect();
+        let mut bytes = HashMap::new();
+        for hash in hashes {
+            match objects.get(hash).await {
+                Ok(Some(content)) => bytes.insert(hash.clone(), content),
+                // What a snapshot needs is not always what the log needs.
+                Ok(None) | Err(ObjectsError::Damaged(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+        }
+        let file = |(sha256, by): &(String, Author)| {
+            bytes.get(sha256).map(|content| File { content: content.clone(), sha256: sha256.clone(), by: *by })
+        };
+        let base = body.base.iter().map(|(path, kept)| Some((path.clone(), file(kept)?))).collect::<Option<_>>();
+        let (Some(base), Some(project)) = (base, Project::of_kept(&body.project, &bytes)) else { return Ok(None) };
+        Ok(Some(Self { state: body.state, project, base, told: body.told, end: snapshot.seq }))
+    }
+}

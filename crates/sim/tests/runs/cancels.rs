@@ -1,0 +1,46 @@
+//! A cancel reaches a run wherever it is (E16): queued, asking, running a command, building.
+
+use std::time::Duration;
+
+use contract::Limits;
+use contract::event::{BuildState, Event};
+use tokio::time::Instant;
+
+use crate::house::{CORPUS, House, USER};
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_reaches_a_run_whatever_it_is_doing() {
+    let places: [(&str, fn(&Event) -> bool); 4] = [
+        ("asking", |event| matches!(event, Event::TurnStarted(_))),
+        ("writing", |event| matches!(event, Event::FileStarted(_))),
+        ("running", |event| matches!(event, Event::ToolStarted(_))),
+        ("building", |event| matches!(event, Event::BuildStatus(build) if build.status == BuildState::Building)),
+    ];
+    for (place, at) in places {
+        let house = House::new(CORPUS[2].1);
+        let run = house.runtime.send(USER, None, "an app", None).await.unwrap();
+        house.until(run.run_id, at).await;
+        let told = house.view(run.run_id).await.last_seq;
+        let asked = Instant::now();
+        house.runtime.cancel(USER, run.run_id).await.unwrap();
+        assert_eq!(house.end(run.run_id).await, "cancelled", "{place}");
+        assert!(asked.elapsed() < Duration::from_millis(100), "{place}: by a wake-up, not by polling");
+        assert!(house.view(run.run_id).await.last_seq > told, "{place}: what was told stays");
+        house.verify(run.run_id).await;
+        let again = house.runtime.cancel(USER, run.run_id).await.unwrap().unwrap();
+        assert_eq!(again.status, house.view(run.run_id).await.status, "once more changes nothing");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_its_project_is_cancelled_before_it_begins() {
+    let house = House::with(CORPUS[2].1, Limits { active_runs_per_chat: 2, ..Limits::default() });
+    let first = house.runtime.send(USER, None, "an app", None).await.unwrap();
+    let second = house.runtime.send(USER, Some(first.chat_id), "an app", None).await.unwrap();
+    house.until(first.run_id, |event| matches!(event, Event::ToolStarted(_))).await;
+    house.runtime.cancel(USER, second.run_id).await.unwrap();
+    assert_eq!(house.end(second.run_id).await, "cancelled");
+    let log = house.log(second.run_id).await;
+    assert!(!log.iter().any(|entry| matches!(entry.event, Event::TurnStarted(_))), "nothing of it was done");
+    assert_eq!(house.end(first.run_id).await, "completed Done");
+}
