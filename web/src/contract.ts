@@ -49,10 +49,30 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the server can work: its store answers. If not, the answer says what is missing. */
+        /**
+         * Whether the server can work: its store answers. If not, the answer says what is missing. Without the bus it works too, and what
+         *     other processes do is seen later; then the answer says so.
+         */
         get: operations["readyz"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bundles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Takes a bundle in as a run of the caller that has ended, in a chat of its own. Nothing of it is performed. */
+        post: operations["import_run"];
         delete?: never;
         options?: never;
         head?: never;
@@ -158,10 +178,38 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A file's bytes. Whatever they are, a browser shows them as text and runs nothing. */
+        /** A file's bytes. Whatever they are, a browser shows them as text and runs nothing. `ETag` is their SHA-256, for `If-Match`. */
         get: operations["get_file"];
-        put?: never;
+        /**
+         * Puts a file: the body is its bytes. The answer is the run that builds and publishes the project with it.
+         * @description With `Accept: text/event-stream` the answer is the run's events.
+         */
+        put: operations["put_file"];
         post?: never;
+        /**
+         * Deletes a file. The answer is the run that builds and publishes the project without it.
+         * @description With `Accept: text/event-stream` the answer is the run's events.
+         */
+        delete: operations["delete_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{id}/uploads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Puts several files in one change. The answer is the run that builds and publishes the project with them.
+         * @description With `Accept: text/event-stream` the answer is the run's events.
+         */
+        post: operations["upload_files"];
         delete?: never;
         options?: never;
         head?: never;
@@ -179,6 +227,26 @@ export interface paths {
         get: operations["list_versions"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{id}/versions/{version}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Makes a project's files what they were in a version. The answer is the run that builds and publishes them.
+         * @description With `Accept: text/event-stream` the answer is the run's events.
+         */
+        post: operations["restore_version"];
         delete?: never;
         options?: never;
         head?: never;
@@ -211,6 +279,26 @@ export interface paths {
         };
         /** A run. */
         get: operations["get_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/bundle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A run in one file: its log and the files that it names, without what looks like a secret. Of an active run it is what has been
+         *     stored so far.
+         */
+        get: operations["export_run"];
         put?: never;
         post?: never;
         delete?: never;
@@ -256,6 +344,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{id}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Forks a run at a step: a new chat and project begin with a copy of what came before the step, and it and what follows is performed
+         *     anew, by another model if one is named. The run itself stays as it is, and may still be active.
+         * @description With `Accept: text/event-stream` the answer is the fork's events.
+         */
+        post: operations["fork_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{id}/graph": {
         parameters: {
             query?: never;
@@ -287,6 +396,43 @@ export interface paths {
          *     screen, the run's check fails with it and the model is asked to mend it.
          */
         post: operations["report_preview_problem"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Tries again: the same request in the same chat, as a new run. What the former run left stays as it is, also if this is refused.
+         * @description With `Accept: text/event-stream` the answer is the new run's events.
+         */
+        post: operations["retry_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Reads the log of a run that has ended once more, draws everything from it again, and tells what is stored otherwise. */
+        get: operations["verify_run"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -385,7 +531,7 @@ export interface components {
          * @description Who changed a file.
          * @enum {string}
          */
-        Author: "model" | "command" | "template" | "restored";
+        Author: "model" | "command" | "template" | "person" | "restored";
         /** @description See [`super::Event::Budget`]. */
         Budget: {
             /** @description The limit's name in the limits table. */
@@ -432,12 +578,89 @@ export interface components {
             /** @description Where it is. */
             status: components["schemas"]["BuildState"];
         };
+        /** @description A run: its row, its log, and the files that neither tells. Secrets, the home folder and the host's name are `***` in it. */
+        Bundle: {
+            /** @description The project's files as they were before the run. */
+            base: components["schemas"]["BundledFile"][];
+            /** @description Version of the Baton that wrote it. */
+            baton: string;
+            /** @description Contents that are not text of the log, by their SHA-256 in hexadecimal. */
+            contents: {
+                [key: string]: components["schemas"]["Content"];
+            };
+            /** @description What had been said in the chat before the run, oldest first. */
+            earlier: components["schemas"]["Said"][];
+            /** @description The log, from its first event. */
+            events: components["schemas"]["BundledEvent"][];
+            /**
+             * Format: int64
+             * @description When it was written, in milliseconds since the Unix epoch.
+             */
+            exported_at: number;
+            /** @description Whether the contents of files are in it; without, there are only their hashes. */
+            files: boolean;
+            /** @description `baton-run`. */
+            format: string;
+            /** @description The limits that were in force when it was written, by their names. */
+            limits: {
+                [key: string]: number;
+            };
+            /** @description Hashes of contents that are named and left out: too large together, or not stored any more. */
+            missing: string[];
+            /**
+             * Format: int64
+             * @description Texts that were replaced by `***`.
+             */
+            redacted: number;
+            /** @description The run's row. */
+            run: components["schemas"]["RunView"];
+            /**
+             * Format: int32
+             * @description Version of the format, from 1.
+             */
+            version: number;
+        };
+        /** @description An event with its place. */
+        BundledEvent: {
+            /**
+             * Format: int64
+             * @description When it was made, in milliseconds since the Unix epoch.
+             */
+            at: number;
+            /**
+             * Format: int32
+             * @description Which attempt of the step, from 1.
+             */
+            attempt?: number | null;
+            /** @description What happened. */
+            event: components["schemas"]["Event"];
+            /**
+             * Format: int64
+             * @description Its place in the log, from 1.
+             */
+            seq: number;
+            step_id?: components["schemas"]["StepId"] | null;
+        };
+        /** @description A file by its hash. */
+        BundledFile: {
+            /** @description Where it is. */
+            path: components["schemas"]["ProjectPath"];
+            /** @description SHA-256 of its bytes, in hexadecimal. */
+            sha256: string;
+        };
         /** @description One call of a tool, unique in the run: step, attempt and ordinal, such as `turn-2.1.3`. */
         CallId: string;
         /** @description See [`super::Event::CancelRequested`]. */
         CancelRequested: {
             /** @description Who asked: `user`, or the limit that did. */
             by: string;
+        };
+        /** @description A file that a person changed. */
+        ChangedFile: {
+            /** @description The file. */
+            path: components["schemas"]["ProjectPath"];
+            /** @description SHA-256 of its bytes, which are in the object store, in hexadecimal; none if it is to be deleted. */
+            sha256?: string | null;
         };
         /** @description A chat with its messages and runs, oldest first. */
         ChatDetail: {
@@ -469,6 +692,14 @@ export interface components {
              * @description When something last happened.
              */
             updated_at: number;
+        };
+        /** @description Bytes, readable where they can be. */
+        Content: {
+            /** @description They are UTF-8. */
+            text: string;
+        } | {
+            /** @description They are not: base64 (RFC 4648 § 4). */
+            base64: string;
         };
         /** @description See [`super::Event::ElementRejected`]. */
         ElementRejected: {
@@ -653,6 +884,11 @@ export interface components {
             /** @enum {string} */
             type: "error";
         });
+        /**
+         * @description What a run is doing, in the words of its playbook.
+         * @enum {string}
+         */
+        ExecutionState: "INIT" | "LLM_STREAM" | "TOOL_EXEC" | "APPLY" | "NEXT_TURN" | "COMPLETE" | "FAILED" | "CANCELLED";
         /** @description See [`super::Event::FileCompleted`]. */
         FileCompleted: {
             /** @description Who wrote it. */
@@ -740,6 +976,15 @@ export interface components {
          * @enum {string}
          */
         Finish: "stop" | "length" | "content_filter" | "limit" | "broken";
+        /** @description Where a run was forked from: its log begins with a copy of that run's, up to a step. */
+        Fork: {
+            /** @description What had been said in the chat before that run, oldest first. */
+            earlier?: components["schemas"]["Said"][];
+            /** @description The run. */
+            run_id: components["schemas"]["RunId"];
+            /** @description The step at which the copy ends; the fork performs it anew. */
+            step_id: components["schemas"]["StepId"];
+        };
         /** @description Answer of `GET /v1/runs/{id}/graph`. */
         GraphView: {
             /** @description What the person wants done. */
@@ -762,6 +1007,11 @@ export interface components {
              * @description When it was written.
              */
             created_at: number;
+            /**
+             * Format: int64
+             * @description Milliseconds from the request to the end of its run.
+             */
+            duration_ms?: number | null;
             /** @description The message. */
             id: components["schemas"]["MessageId"];
             /** @description Who wrote it. */
@@ -770,6 +1020,11 @@ export interface components {
             run_id: components["schemas"]["RunId"];
             /** @description The text; for an assistant, its prose without files. */
             text: string;
+            /**
+             * Format: int64
+             * @description Tokens that a model wrote for it, once its run has ended.
+             */
+            tokens?: number | null;
         };
         /** @description Which model works, and how honest its name is. */
         ModelRef: {
@@ -777,6 +1032,13 @@ export interface components {
             name: string;
             /** @description How it is reached. */
             provider: components["schemas"]["Provider"];
+        };
+        /** @description Body of `POST /v1/runs/{id}/fork` (N5). */
+        NewFork: {
+            /** @description The step that is performed anew, with all that follows: one of `GET /v1/runs/{id}/graph` that has begun. */
+            at: components["schemas"]["StepId"];
+            /** @description Name of the model that is asked from there on; the same as before if it is left out. */
+            model?: string | null;
         };
         /** @description Body of `POST /v1/chats` and `POST /v1/chats/{id}/messages`. */
         NewMessage: {
@@ -819,6 +1081,8 @@ export interface components {
             items: {
                 /** @description Its chat. */
                 chat_id: components["schemas"]["ChatId"];
+                /** @description Stable code of what went wrong, if it failed. */
+                code?: string | null;
                 /**
                  * Format: int64
                  * @description When it was accepted.
@@ -838,6 +1102,7 @@ export interface components {
                  * @description The latest event.
                  */
                 last_seq: number;
+                parent?: components["schemas"]["RunId"] | null;
                 /** @description Its project. */
                 project_id: components["schemas"]["ProjectId"];
                 /**
@@ -845,11 +1110,18 @@ export interface components {
                  * @description When a worker first took it.
                  */
                 started_at?: number | null;
+                /** @description What it is doing. */
+                state: components["schemas"]["ExecutionState"];
                 /** @description Where it is. */
                 status: components["schemas"]["RunStatus"];
                 stop_reason?: components["schemas"]["StopReason"] | null;
                 /** @description What the person wrote, shortened. */
                 title: string;
+                /**
+                 * Format: int32
+                 * @description Questions to the model so far.
+                 */
+                turn: number;
             }[];
             /** @description Pass it as `cursor` to go on. */
             next?: string | null;
@@ -873,6 +1145,23 @@ export interface components {
             }[];
             /** @description Pass it as `cursor` to go on. */
             next?: string | null;
+        };
+        /** @description What a run has of the one that started it: the root's slot, deadline and cancel (E1). */
+        Parent: {
+            /**
+             * Format: int32
+             * @description Runs between it and the root, this one counted.
+             */
+            depth: number;
+            /** @description The one that a person started. */
+            root_id: components["schemas"]["RunId"];
+            /** @description The run that started this one. */
+            run_id: components["schemas"]["RunId"];
+            /**
+             * Format: int64
+             * @description When the root was accepted, in milliseconds since the Unix epoch: its time is this run's time.
+             */
+            since: number;
         };
         /**
          * @description A phase of a run that a person can name.
@@ -900,6 +1189,17 @@ export interface components {
             line: number;
             /** @description The file, below the project. */
             path: string;
+        };
+        /** @description A step that is known before the run begins. */
+        PlannedStep: {
+            /** @description Steps that have to be completed before. */
+            depends_on?: components["schemas"]["StepId"][];
+            /** @description The step. */
+            id: components["schemas"]["StepId"];
+            /** @description What the skill is given. */
+            inputs?: Record<string, unknown>;
+            /** @description The skill that performs it. */
+            skill: string;
         };
         /**
          * @description What a preview shows.
@@ -959,6 +1259,7 @@ export interface components {
             detail: string;
             /** @description The limit that refused the request, by its name in the limits table. */
             limit?: string | null;
+            run_id?: components["schemas"]["RunId"] | null;
             /**
              * Format: int32
              * @description The HTTP status.
@@ -1029,6 +1330,7 @@ export interface components {
         RunId: string;
         /** @description See [`super::Event::RunQueued`]. */
         RunQueued: {
+            parent?: components["schemas"]["Parent"] | null;
             /**
              * Format: int32
              * @description Runs that were waiting or running before this one.
@@ -1054,6 +1356,8 @@ export interface components {
         RunView: {
             /** @description Its chat. */
             chat_id: components["schemas"]["ChatId"];
+            /** @description Stable code of what went wrong, if it failed. */
+            code?: string | null;
             /**
              * Format: int64
              * @description When it was accepted.
@@ -1073,6 +1377,7 @@ export interface components {
              * @description The latest event.
              */
             last_seq: number;
+            parent?: components["schemas"]["RunId"] | null;
             /** @description Its project. */
             project_id: components["schemas"]["ProjectId"];
             /**
@@ -1080,11 +1385,25 @@ export interface components {
              * @description When a worker first took it.
              */
             started_at?: number | null;
+            /** @description What it is doing. */
+            state: components["schemas"]["ExecutionState"];
             /** @description Where it is. */
             status: components["schemas"]["RunStatus"];
             stop_reason?: components["schemas"]["StopReason"] | null;
             /** @description What the person wrote, shortened. */
             title: string;
+            /**
+             * Format: int32
+             * @description Questions to the model so far.
+             */
+            turn: number;
+        };
+        /** @description Something that was said in a chat. */
+        Said: {
+            /** @description Who said it. */
+            role: components["schemas"]["Role"];
+            /** @description What. */
+            text: string;
         };
         /** @description See [`super::Event::SandboxEnded`]. */
         SandboxEnded: Record<string, unknown>;
@@ -1108,7 +1427,7 @@ export interface components {
         SandboxView: {
             /** @description What is in force and what is not. */
             features: components["schemas"]["SandboxFeature"][];
-            /** @description `full`, `soft` (some limits are only watched over) or `refused`. */
+            /** @description `full`, `soft` (some limits are only watched over), `refused`, or `elsewhere`: workers of their own verify theirs. */
             level: string;
             /** @description How to get what is missing. */
             remedy?: string | null;
@@ -1136,6 +1455,7 @@ export interface components {
             chat_id: components["schemas"]["ChatId"];
             /** @description Whether there is an earlier run in the chat (E5). */
             follow_up: boolean;
+            fork?: components["schemas"]["Fork"] | null;
             /** @description What they want done. */
             intent: components["schemas"]["Intent"];
             /** @description Whether the chat began with this message. */
@@ -1150,6 +1470,8 @@ export interface components {
             template: string;
             /** @description The message that asked for the run. */
             user_message_id: components["schemas"]["MessageId"];
+            /** @description What the run is to do. */
+            work?: components["schemas"]["Work"];
         };
         /** @description Body of `POST /v1/session`: a one-use code from a printed link, exchanged for a cookie. */
         SessionCode: {
@@ -1185,7 +1507,7 @@ export interface components {
          * @description What a step does. The kinds are closed: each is known to one playbook and performed by one file of the runtime.
          * @enum {string}
          */
-        StepKind: "turn" | "check" | "build" | "publish";
+        StepKind: "turn" | "check" | "build" | "publish" | "skill";
         /** @description See [`super::Event::StepRetry`]. */
         StepRetry: {
             /**
@@ -1213,6 +1535,8 @@ export interface components {
              *     `running` with a higher attempt forgets what the former one streamed.
              */
             of_attempt: number;
+            /** @description What a completed skill gives to the steps that depend on it (D3). */
+            output?: Record<string, unknown> | null;
             /** @description Why, where that is not plain. */
             reason?: string | null;
             /** @description Its new state. */
@@ -1421,12 +1745,41 @@ export interface components {
              */
             turn: number;
         };
+        /** @description Body of `POST /v1/projects/{id}/uploads`: files that are put in one change. */
+        Upload: {
+            /** @description The files, each once. */
+            files: components["schemas"]["UploadedFile"][];
+        };
+        /** @description A file of an upload. */
+        UploadedFile: {
+            /** @description Its bytes in base64 (RFC 4648 § 4). */
+            base64: string;
+            /** @description Where it is put. */
+            path: components["schemas"]["ProjectPath"];
+        };
         /** @description See [`super::Event::Usage`]. */
         Usage: {
             /** @description The model's name. */
             model: string;
             /** @description What it used. */
             tokens: components["schemas"]["TokenCount"];
+        };
+        /** @description Answer of `GET /v1/runs/{id}/verify`: whether what is stored of a run is what its log says. */
+        Verification: {
+            /** @description Everything that is other than it should be, a sentence each; nothing if all is well. */
+            differences: string[];
+            /**
+             * Format: int64
+             * @description Events of its log that were read.
+             */
+            events: number;
+            /** @description The run. */
+            run_id: components["schemas"]["RunId"];
+            /**
+             * Format: int64
+             * @description The place of its snapshot, if it has one that was compared.
+             */
+            snapshot?: number | null;
         };
         /** @description See [`super::Event::VersionCreated`]. */
         VersionCreated: {
@@ -1463,6 +1816,22 @@ export interface components {
             code: string;
             /** @description One sentence. */
             message: string;
+        };
+        /** @description What a run is to do. */
+        Work: {
+            /** @enum {string} */
+            type: "message";
+        } | {
+            /** @description What changed. */
+            files: components["schemas"]["ChangedFile"][];
+            restores?: components["schemas"]["VersionId"] | null;
+            /** @enum {string} */
+            type: "change";
+        } | {
+            /** @description The steps. */
+            steps: components["schemas"]["PlannedStep"][];
+            /** @enum {string} */
+            type: "graph";
         };
     };
     responses: never;
@@ -1538,6 +1907,41 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            /** @description Refused: a problem, told by its `code`. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    import_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Bundle"];
+            };
+        };
+        responses: {
+            /** @description The run. */
+            201: {
+                headers: {
+                    /** @description The run. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
                 };
             };
             /** @description Refused: a problem, told by its `code`. */
@@ -1809,6 +2213,161 @@ export interface operations {
             };
         };
     };
+    put_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeated request give the first answer. */
+                "Idempotency-Key"?: string | null;
+                /** @description The `ETag` of the file that is meant, or `*` for any: 412 if it is another one by now. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description The project. */
+                id: components["schemas"]["ProjectId"];
+                /** @description The file; its slashes may be encoded or not. */
+                path: components["schemas"]["ProjectPath"];
+            };
+            cookie?: never;
+        };
+        /** @description The bytes; at most `project_file_bytes`. */
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description The run's events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The run is durable. */
+            202: {
+                headers: {
+                    /** @description The run. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description Refused: a problem, told by its `code`. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_file: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeated request give the first answer. */
+                "Idempotency-Key"?: string | null;
+                /** @description The `ETag` of the file that is meant: 412 if it is another one by now. */
+                "If-Match"?: string | null;
+            };
+            path: {
+                /** @description The project. */
+                id: components["schemas"]["ProjectId"];
+                /** @description The file; its slashes may be encoded or not. */
+                path: components["schemas"]["ProjectPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run's events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The run is durable. */
+            202: {
+                headers: {
+                    /** @description The run. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description Refused: a problem, told by its `code`. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    upload_files: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeated request give the first answer. */
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                /** @description The project. */
+                id: components["schemas"]["ProjectId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Upload"];
+            };
+        };
+        responses: {
+            /** @description The run's events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The run is durable. */
+            202: {
+                headers: {
+                    /** @description The run. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description Refused: a problem, told by its `code`. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_versions: {
         parameters: {
             query?: never;
@@ -1828,6 +2387,54 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_VersionView"];
+                };
+            };
+            /** @description Refused: a problem, told by its `code`. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    restore_version: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeated request give the first answer. */
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                /** @description The project. */
+                id: components["schemas"]["ProjectId"];
+                /** @description The version. */
+                version: components["schemas"]["VersionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run's events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The run is durable. */
+            202: {
+                headers: {
+                    /** @description The run. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
                 };
             };
             /** @description Refused: a problem, told by its `code`. */
@@ -1896,6 +2503,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description Refused: a problem, told by its `code`. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export_run: {
+        parameters: {
+            query?: {
+                /** @description `false`: without the contents of files, whose hashes stay. They are in it if this is left out. */
+                files?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The run. */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bundle. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Bundle"];
                 };
             };
             /** @description Refused: a problem, told by its `code`. */
@@ -1986,6 +2628,56 @@ export interface operations {
             };
         };
     };
+    fork_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeated request give the first answer. */
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                /** @description The run. */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewFork"];
+            };
+        };
+        responses: {
+            /** @description The fork's events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The fork is durable. */
+            202: {
+                headers: {
+                    /** @description The run. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description Refused: a problem, told by its `code`. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_run_graph: {
         parameters: {
             query?: never;
@@ -2040,6 +2732,84 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Refused: a problem, told by its `code`. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    retry_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeated request give the first answer. */
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                /** @description A run that has ended. */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The new run's events. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["Envelope"];
+                };
+            };
+            /** @description The new run is durable. */
+            202: {
+                headers: {
+                    /** @description The run. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            /** @description Refused: a problem, told by its `code`. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    verify_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A run that has ended. */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Verification"];
+                };
             };
             /** @description Refused: a problem, told by its `code`. */
             default: {

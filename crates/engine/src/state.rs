@@ -5,8 +5,8 @@
 
 use contract::event::{
     Author, Budget, BuildError, BuildState, Event, Finish, NewEvent, PreviewKind, PreviewProblem, Session, StepAdded,
-    StepKind, StepRetry, StepState, StepStatus, StopReason, TokenCount, ToolFinished, ToolInput, ToolRequested,
-    ToolStatus,
+    StepKind, StepRetry, StepState, StepStatus, StopReason, TokenCount, ToolFinished, ToolInput, ToolOutput,
+    ToolRequested, ToolStarted, ToolStatus,
 };
 use contract::{CallId, ProjectPath, StepId};
 use serde::{Deserialize, Serialize};
@@ -281,26 +281,16 @@ impl RunState {
                 }
             }
             Event::ToolRequested(request) => self.request(entry, request),
-            Event::ToolStarted(started) => {
-                if let Some(call) = self.calls.iter_mut().find(|c| c.id == started.call_id) {
-                    call.started = true;
-                }
-            }
-            Event::ToolFinished(finished) => {
-                if let Some(call) = self.calls.iter_mut().find(|c| c.id == finished.call_id && c.result.is_none()) {
-                    call.result = Some(finished.clone());
-                    call.printed = String::new();
-                }
+            Event::ToolStarted(ToolStarted { call_id })
+            | Event::ToolOutput(ToolOutput { call_id, .. })
+            | Event::ToolFinished(ToolFinished { call_id, .. }) => {
+                let open = self.calls.iter_mut().find(|call| call.id == *call_id && call.result.is_none());
+                open.into_iter().for_each(|call| call.fold(&entry.event));
             }
             Event::BuildStatus(_) | Event::VersionCreated(_) | Event::Usage(_) => self.fold_outputs(&entry.event),
             Event::RunStarted(_) | Event::TimerFired(_) | Event::PhaseChange(_) | Event::Status(_) => {}
             Event::TurnStarted(_) | Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
             Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::FileStarted(_) | Event::FileDelta(_) => {}
-            Event::ToolOutput(output) => {
-                if let Some(call) = self.calls.iter_mut().find(|c| c.id == output.call_id && c.result.is_none()) {
-                    call.print(&output.text);
-                }
-            }
             Event::PreviewUrl(_) | Event::PreviewProblem(_) | Event::Warning(_) => {}
             Event::Error(error) => self.fault(entry, error),
         }
@@ -503,6 +493,18 @@ impl RunState {
 const PRINTED_BYTES: usize = 32 * 1024;
 
 impl Call {
+    /// Takes in what became of it.
+    fn fold(&mut self, event: &Event) {
+        if let Event::ToolOutput(output) = event {
+            self.print(&output.text);
+        } else if let Event::ToolFinished(finished) = event {
+            self.result = Some(finished.clone());
+            self.printed = String::new();
+        } else {
+            self.started = true;
+        }
+    }
+
     fn print(&mut self, text: &str) {
         self.printed.push_str(text);
         if self.printed.len() > 2 * PRINTED_BYTES {

@@ -24,7 +24,9 @@ pub(crate) fn begun(at: u64, session: Session, events: &[NewEvent]) -> Result<(B
         for row in projection::rows(&state, entry) {
             if let RowChange::AssistantReset { .. } = row {
                 // It holds all of the answer that still counts.
-                begun.rows.retain(|row| !matches!(row, RowChange::AssistantText { .. } | RowChange::AssistantReset { .. }));
+                begun
+                    .rows
+                    .retain(|row| !matches!(row, RowChange::AssistantText { .. } | RowChange::AssistantReset { .. }));
             }
             projection::add(&mut begun.rows, row);
         }

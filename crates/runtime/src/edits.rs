@@ -4,10 +4,10 @@
 //! What is refused here is what the project as it is now does not allow. That it is still so when the run is admitted is checked by
 //! the project's latest run: one that began and ended in between makes all of it be looked at again.
 
+use bytes::Bytes;
 use contract::api::{Accepted, RunView};
 use contract::event::{Author, ChangedFile, Intent, Session, Work};
 use contract::{ProjectId, ProjectPath, UserId, VersionId};
-use bytes::Bytes;
 use thiserror::Error;
 
 use crate::ingest::is_protected;

@@ -165,17 +165,16 @@ impl Runtime {
     /// An event of the source as one of the fork; none if it tells of what only the source has: its admission, its workers, what it
     /// published. Its instant pages are the fork's own, at the fork's address.
     fn own(&self, entry: NewEvent, slug: &str) -> Option<NewEvent> {
-        let event = match entry.event {
-            Event::RunQueued(_) | Event::RunStarted(_) | Event::CancelRequested(_) | Event::VersionCreated(_) => {
-                return None;
-            }
-            Event::PreviewUrl(PreviewUrl { kind: PreviewKind::Built, .. }) => return None,
-            Event::PreviewUrl(shown) => {
-                let url = self.preview.instant_url(slug, shown.revision.as_deref().unwrap_or_default());
-                PreviewUrl { url, host: self.preview.host(slug), ..shown }.into()
-            }
-            event => event,
-        };
-        Some(NewEvent { event, ..entry })
+        let NewEvent { at, step, event } = entry;
+        if let Event::PreviewUrl(shown) = event {
+            let url = self.preview.instant_url(slug, shown.revision.as_deref().unwrap_or_default());
+            let own = PreviewUrl { url, host: self.preview.host(slug), ..shown };
+            return (own.kind == PreviewKind::Instant).then(|| NewEvent { at, step, event: own.into() });
+        }
+        let is_the_sources = matches!(
+            &event,
+            Event::RunQueued(_) | Event::RunStarted(_) | Event::CancelRequested(_) | Event::VersionCreated(_)
+        );
+        (!is_the_sources).then_some(NewEvent { at, step, event })
     }
 }

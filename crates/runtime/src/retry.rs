@@ -38,12 +38,7 @@ impl From<StoreError> for RetryError {
 impl Runtime {
     /// Does again what a run of the user that has ended was asked. It asks the model that runs ask now, but for a fork, whose model
     /// was chosen. The new run is durable when this returns.
-    pub async fn retry(
-        &self,
-        user: UserId,
-        run: RunId,
-        idempotency_key: Option<&str>,
-    ) -> Result<Accepted, RetryError> {
+    pub async fn retry(&self, user: UserId, run: RunId, idempotency_key: Option<&str>) -> Result<Accepted, RetryError> {
         let (store, world) = (self.ports.store.as_ref(), self.ports.world.as_ref());
         let Some(view) = store.run(user, run).await? else { return Err(RetryError::NoSuchRun) };
         if !view.status.is_terminal() {

@@ -78,6 +78,10 @@ pub(crate) struct Task {
     timers: BTreeMap<String, u64>,
     hands: Hands,
     reports: mpsc::Receiver<Report>,
+    /// What needed no hands, for the next round.
+    own: Vec<Report>,
+    /// What the run's row says that it is doing.
+    progress: Option<RowChange>,
     inbox: Listener,
     /// When the inbox is looked into, wake-up or not.
     next_poll: Instant,
@@ -113,6 +117,8 @@ impl Task {
             timers,
             hands,
             reports,
+            own: vec![],
+            progress: None,
             inbox,
             next_poll,
             upkeep: Upkeep::default(),
@@ -183,6 +189,7 @@ impl Task {
         let due = self.timers.values().min().map(|due| due.saturating_sub(self.runtime.ports.world.now_ms()));
         let (inbox, next_poll) = (&mut self.inbox, self.next_poll);
         tokio::select! {
+            () = std::future::ready(()), if !self.own.is_empty() => reports.append(&mut self.own),
             _count = self.reports.recv_many(&mut reports, most) => {}
             () = inbox.heard() => {}
             () = tokio::time::sleep_until(next_poll) => {}
@@ -362,7 +369,11 @@ impl Task {
                 let _ = self.project.fold(&entry.event);
             }
             for row in projection::rows(&self.state, &entry) {
-                projection::add(&mut round.rows, row);
+                let doing = matches!(row, RowChange::Progress { .. }).then(|| row.clone());
+                if doing.is_none() || doing != self.progress {
+                    projection::add(&mut round.rows, row);
+                }
+                self.progress = doing.or(self.progress.take());
             }
             let decision = engine::step(&self.runtime.limits, &self.state, &entry);
             // What follows from an event stands right behind it.
@@ -472,7 +483,7 @@ impl Task {
                     value: self.runtime.limits.prompt_bytes,
                 };
                 let ended = TurnCompleted { turn, finish: Finish::Limit, done: false, bytes: 0, usage: None };
-                self.hands.tell(Report::Events(step, vec![budget.into(), ended.into()], None));
+                self.own.push(Report::Events(step, vec![budget.into(), ended.into()], None));
             }
         }
     }

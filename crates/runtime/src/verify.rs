@@ -223,7 +223,10 @@ impl Reading<'_> {
             self.differs(format!("the log ends with event {} and the run does not", self.seq));
         }
         if self.view.last_seq != self.seq {
-            self.differs(format!("the row says that the log ends at {}, and it ends at {}", self.view.last_seq, self.seq));
+            self.differs(format!(
+                "the row says that the log ends at {}, and it ends at {}",
+                self.view.last_seq, self.seq
+            ));
         }
     }
 }

@@ -32,11 +32,6 @@ use crate::bounds;
 pub struct Cut(CancellationToken);
 
 impl Cut {
-    /// Whether the reader is being cut.
-    pub fn is_due(&self) -> bool {
-        self.0.is_cancelled()
-    }
-
     /// Returns when the reader is being cut.
     pub async fn due(&self) {
         self.0.cancelled().await;

@@ -2,8 +2,8 @@
 //!
 //! The extractors here stand in for axum's own, so that a rejection is a [`Refusal`] too. No other file makes an error's status.
 
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::body::Body as Stream;
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -422,7 +422,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
 /// A body that may be larger than `body_bytes`: whole, in time and within a limit of its own.
 pub async fn whole(body: Stream, limit: &str, most: u64) -> Answer<Bytes> {
-    let too_large = || Refusal::at_limit(Code::BodyTooLarge, format!("The body is larger than {most} bytes."), limit, most);
+    let too_large =
+        || Refusal::at_limit(Code::BodyTooLarge, format!("The body is larger than {most} bytes."), limit, most);
     let reading = async {
         let mut pieces = body.into_data_stream();
         let mut whole = BytesMut::new();

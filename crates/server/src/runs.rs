@@ -159,11 +159,7 @@ pub async fn fork(
 #[utoipa::path(get, path = "/v1/runs/{id}/verify", tag = "runs", operation_id = "verify_run",
     params(("id" = RunId, Path, description = "A run that has ended.")),
     responses((status = 200, description = "What was found.", body = Verification), Refusals))]
-pub async fn verify(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Path(id): Path<RunId>,
-) -> Answer<Json<Verification>> {
+pub async fn verify(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<RunId>) -> Answer<Json<Verification>> {
     Ok(Json(app.runtime.verify(caller.user, id).await?))
 }
 

@@ -45,6 +45,8 @@ const CONNECTING: usize = 64;
 const STREAMING: Duration = Duration::from_secs(8);
 /// From the last event to the end of a case, for what is late.
 const LATE: Duration = Duration::from_secs(2);
+/// The bench stops by itself.
+const WHOLE: Duration = Duration::from_secs(300);
 /// How long an answer of the child may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of a long log that is read again, in events of this size.
@@ -56,7 +58,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     match std::env::args().any(|argument| argument == SERVE) {
         true => runtime.block_on(serve()),
-        false => runtime.block_on(measure()),
+        false => runtime.block_on(async { tokio::time::timeout(WHOLE, measure()).await }).expect("an end in time"),
     }
 }
 
@@ -232,7 +234,8 @@ impl House {
     fn cpu(&self) -> f64 {
         let stat = self.proc("stat");
         let after_name = stat.rsplit(')').next().unwrap_or_default();
-        after_name.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+        after_name.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>()
+            / 100.0
     }
 
     /// Opens a stream of one run's events; reads the head of the answer.
@@ -384,7 +387,11 @@ async fn busy(house: &mut Arc<House>) {
         tell_lags(&format!("{case}: lag"), &lags);
         tell(&format!("{case}: memory of each"), memory, "KiB");
         tell(&format!("{case}: events on sockets"), lags.len() as f64 / STREAMING.as_secs_f64(), "events/s");
-        tell(&format!("{case}: processor time of an event on a socket, its commit included"), cpu / lags.len() as f64 * 1e6, "µs");
+        tell(
+            &format!("{case}: processor time of an event on a socket, its commit included"),
+            cpu / lags.len() as f64 * 1e6,
+            "µs",
+        );
     }
 }
 
@@ -441,7 +448,8 @@ async fn replay(house: &mut Arc<House>) {
     for _ in 0..5 {
         let began = tokio::time::Instant::now();
         let mut stream = house.connect(run, 0, None).await;
-        let (mut piece, mut tail, last) = (vec![0; 256 * 1024], vec![], format!("{}:{}\n", house.runs[run], events + 2));
+        let (mut piece, mut tail, last) =
+            (vec![0; 256 * 1024], vec![], format!("{}:{}\n", house.runs[run], events + 2));
         taken = 0;
         while !tail.windows(last.len()).any(|end| end == last.as_bytes()) {
             let read = stream.read(&mut piece).await.expect("a stream");

@@ -248,11 +248,8 @@ fn check(log: &[StoredEvent], after: u64, seen: &[Frame], limits: &Limits) -> us
             assert_eq!(whole.merge(piece, most), None, "joined what does not belong together");
         }
         joined += events.len() - 1;
-        let head = Head {
-            seq: frame.seq,
-            from_seq: (events.len() > 1).then_some(first.head.seq),
-            ..first.head.clone()
-        };
+        let head =
+            Head { seq: frame.seq, from_seq: (events.len() > 1).then_some(first.head.seq), ..first.head.clone() };
         let payload = serde_json::to_string(&whole).unwrap();
         assert_eq!(frame.json, head.encode(&payload).into_bytes());
         assert_eq!((&*frame.kind, frame.terminal), (whole.kind(), whole.is_terminal()));
@@ -301,7 +298,9 @@ fn every_reader_sees_the_whole_log_once_whoever_writes_it_and_whatever_becomes_o
     for seed in 0..SEEDS {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            tokio.block_on(async { tokio::time::timeout(PATIENCE, world(seed)).await }).expect("everyone comes to the end")
+            tokio
+                .block_on(async { tokio::time::timeout(PATIENCE, world(seed)).await })
+                .expect("everyone comes to the end")
         }));
         match tried {
             Ok(count) => joined.fetch_add(count, Ordering::SeqCst),

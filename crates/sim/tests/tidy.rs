@@ -16,8 +16,7 @@ const FUNCTION_LINES: usize = 70;
 
 /// Files and functions that may be longer, each with its length and the reason. An entry only shrinks: once the code is
 /// shorter, the entry has to follow.
-const LONGER: &[(&str, usize, &str)] =
-    &[("crates/engine/src/state.rs::fold", 71, "one arm for every event, total on purpose")];
+const LONGER: &[(&str, usize, &str)] = &[];
 
 /// What each crate may depend on within the workspace; for the pure crates also what from outside.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -58,8 +57,10 @@ const OWNED: &[(&str, &[&str])] = &[
     ("clap", &["app"]),
     ("landlock", &["adapters"]),
     ("object_store", &["adapters"]),
+    ("redis", &["adapters"]),
     ("rusqlite", &["adapters"]),
     ("seccompiler", &["adapters"]),
+    ("sqlx", &["adapters"]),
 ];
 
 /// Names that say nothing about what a module holds.

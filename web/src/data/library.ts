@@ -31,6 +31,7 @@ export class Library {
 	private state: LibraryState = { access: "unknown", staleLink: false, details: new Map(), missing: new Map() };
 	private readonly listeners = new Set<() => void>();
 	private readonly opening = new Set<string>();
+	private untried: { run: string; key: string } | undefined;
 	private unsent: { chat: string | undefined; text: string; key: string } | undefined;
 
 	constructor() {
@@ -113,6 +114,19 @@ export class Library {
 		return accepted.chat_id;
 	}
 
+	/** Begins a run again, in its chat. */
+	async retry(run: string): Promise<void> {
+		const key = this.untried?.run === run ? this.untried.key : newKey();
+		this.untried = { run, key };
+		const accepted = await server.retry(run, key);
+		this.untried = undefined;
+		const detail = this.state.details.get(accepted.chat_id);
+		const asked = detail?.messages.find((message) => message.run_id === run && message.role === "user");
+		this.runs.follow(accepted.run_id);
+		this.addSent(accepted, asked?.text ?? this.runs.get(run)?.session?.request ?? "");
+		void this.loadChats();
+	}
+
 	async cancel(run: string): Promise<void> {
 		await server.cancel(run);
 	}
@@ -125,6 +139,8 @@ export class Library {
 			chat_id,
 			project_id,
 			status: "queued",
+			state: "INIT",
+			turn: 0,
 			title: text,
 			last_seq: 0,
 			created_at: now,

@@ -82,6 +82,15 @@ export const server = {
 			}),
 		),
 
+	/** Asks for the same once more. `key` makes a repetition after a lost answer harmless. */
+	retry: (id: string, key: string) =>
+		acceptance(
+			client.POST("/v1/runs/{id}/retry", {
+				params: { path: { id } },
+				headers: { ...JSON_ONLY, "Idempotency-Key": key },
+			}),
+		),
+
 	cancel: (id: string) => taken(client.POST("/v1/runs/{id}/cancel", { params: { path: { id } } })),
 
 	/** Tells a run what went wrong in its instant page. */

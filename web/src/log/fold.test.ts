@@ -102,6 +102,21 @@ describe("what the page shows", () => {
 		expect(run.files.get("src/kept.ts")?.gone).toBe(true);
 	});
 
+	it("tells what a person changed by hand, and what was put back only as files", () => {
+		const file = (path: string, by: "person" | "restored") =>
+			({ type: "file_completed", path, bytes: 1, sha256: path, by }) as const;
+		const log = new Log().push(
+			file("was.ts", "restored"),
+			{ type: "file_deleted", path: "gone.ts", by: "person" },
+			file("a.ts", "person"),
+			file("b.ts", "person"),
+		);
+		const run = read(log.envelopes);
+		expect(run.items.map((item) => item.kind)).toEqual(["file", "wrote"]);
+		expect(ofKind(run, "wrote")).toMatchObject([{ by: "person", paths: ["a.ts", "b.ts"] }]);
+		expect([...run.files].filter(([, now]) => !now.gone).map(([path]) => path)).toEqual(["was.ts", "a.ts", "b.ts"]);
+	});
+
 	it("keeps what can be looked at, at once and built, and which of them is newer (E20)", () => {
 		expect(run.instant?.revision).toBe("00000000000000a2");
 		expect(run.built?.version).toBe("ver_1");

@@ -120,7 +120,7 @@ const handlers: { [T in Event["type"]]: Handler<EventOf<T>> } = {
 		}),
 	file_deleted: (run, { path, by }, head) => {
 		const next = withFile(run, path, { bytes: 0, sha256: "", gone: true });
-		return by === "model"
+		return by === "model" || by === "person"
 			? add(next, { kind: "file", ...origin(head), path, state: "deleted", bytes: 0, lines: 0 })
 			: next;
 	},
@@ -308,12 +308,12 @@ function fileCompleted(run: Run, { path, bytes, sha256, by }: EventOf<"file_comp
 	const file = { bytes, sha256, by, ...(written ? { text: written } : {}) };
 	const next = withFile(withoutOpen(forgetProblems(run, path), path), path, file);
 	if (by === "template") return next;
-	if (by === "command") {
+	if (by === "command" || by === "person") {
 		const last = next.items.length - 1;
 		const item = next.items[last];
-		return item?.kind === "wrote" && item.step === head.step
+		return item?.kind === "wrote" && item.by === by && item.step === head.step
 			? change(next, last, () => ({ paths: [...item.paths, path] }))
-			: add(next, { kind: "wrote", ...origin(head), paths: [path] });
+			: add(next, { kind: "wrote", ...origin(head), by, paths: [path] });
 	}
 	return change<FileItem>(next, writing(run, path), () => ({ state: "written", bytes }));
 }

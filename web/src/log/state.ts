@@ -65,9 +65,10 @@ export interface FileItem extends Part {
 	readonly reason?: string;
 }
 
-/** Files that a command left behind. */
+/** Files that a command left behind, or that a person changed by hand. */
 export interface WroteItem extends Part {
 	readonly kind: "wrote";
+	readonly by: "command" | "person";
 	readonly paths: readonly string[];
 }
 

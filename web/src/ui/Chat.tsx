@@ -95,6 +95,8 @@ function OpenChat({ id, menu }: { id: string; menu: ReactNode }) {
 		[library, id],
 	);
 
+	const retry = useCallback((run: string) => library.retry(run), [library]);
+
 	const header = (
 		<header className="flex h-12 shrink-0 items-center gap-2 px-3">
 			{menu}
@@ -114,7 +116,7 @@ function OpenChat({ id, menu }: { id: string; menu: ReactNode }) {
 					detail={detail}
 					onOpenFile={openFile}
 					onOpenPreview={openPreview}
-					onSend={send}
+					onRetry={retry}
 					onSuggest={suggest}
 				/>
 			) : (

@@ -17,12 +17,13 @@ interface ConversationProps {
 	detail: ChatDetail;
 	onOpenFile(path: string): void;
 	onOpenPreview(): void;
-	onSend(text: string): Promise<void>;
+	/** Begins a run again. */
+	onRetry(run: string): Promise<void>;
 	/** Puts a text where the person can change and send it. */
 	onSuggest(text: string): void;
 }
 
-export function Conversation({ detail, onOpenFile, onOpenPreview, onSend, onSuggest }: ConversationProps) {
+export function Conversation({ detail, onOpenFile, onOpenPreview, onRetry, onSuggest }: ConversationProps) {
 	const library = useLibrary();
 	const { scroller, content, away, toEnd, letGo } = useEnd(detail.runs.length);
 	const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(new Set());
@@ -70,7 +71,7 @@ export function Conversation({ detail, onOpenFile, onOpenPreview, onSend, onSugg
 								first={i === 0}
 								onOpenFile={onOpenFile}
 								onOpenPreview={onOpenPreview}
-								onSend={onSend}
+								onRetry={onRetry}
 								onSuggest={onSuggest}
 							/>
 						);

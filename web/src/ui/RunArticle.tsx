@@ -24,7 +24,8 @@ interface RunArticleProps {
 	first: boolean;
 	onOpenFile(path: string): void;
 	onOpenPreview(): void;
-	onSend(text: string): Promise<void>;
+	/** Begins a run again. */
+	onRetry(run: string): Promise<void>;
 	onSuggest(text: string): void;
 }
 
@@ -35,7 +36,7 @@ export const RunArticle = memo(function RunArticle({
 	first,
 	onOpenFile,
 	onOpenPreview,
-	onSend,
+	onRetry,
 	onSuggest,
 }: RunArticleProps) {
 	const run = useRun(view.id);
@@ -62,7 +63,7 @@ export const RunArticle = memo(function RunArticle({
 							);
 						})}
 					</div>
-					<RunStatus run={run} latest={latest} onSend={onSend} />
+					<RunStatus run={run} latest={latest} onRetry={onRetry} />
 					{first && latest && run.stopReason === "done" && <NextSteps onPick={onSuggest} />}
 				</>
 			) : (

@@ -1,7 +1,8 @@
 // How a run stands: what it does and for how long, or how it ended. A limit is told as that limit, never as success.
 
 import { CircleAlert, CircleCheck, CircleStop, LoaderCircle, TriangleAlert } from "lucide-react";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
+import { Trouble } from "../data/server";
 import { isOver, type Run } from "../log/state";
 import { Button } from "./Button";
 import { useNow } from "./browser";
@@ -12,14 +13,14 @@ interface RunStatusProps {
 	run: Run;
 	/** Whether it is the latest run of its chat, which is the one to be told about and to try again. */
 	latest: boolean;
-	onSend(text: string): Promise<void>;
+	onRetry(run: string): Promise<void>;
 }
 
-export function RunStatus({ run, latest, onSend }: RunStatusProps) {
+export function RunStatus({ run, latest, onRetry }: RunStatusProps) {
 	const over = isOver(run);
 	return (
 		<div data-testid="run-status" data-status={run.status} data-stop-reason={run.stopReason} className="text-sm">
-			{over ? <Outcome run={run} latest={latest} onSend={onSend} /> : <Progress run={run} />}
+			{over ? <Outcome run={run} latest={latest} onRetry={onRetry} /> : <Progress run={run} />}
 		</div>
 	);
 }
@@ -49,15 +50,11 @@ function doing(run: Run): string {
 	return run.message ?? (run.phase ? PHASES[run.phase] : "Working");
 }
 
-function Outcome({ run, latest, onSend }: RunStatusProps) {
+function Outcome({ run, latest, onRetry }: RunStatusProps) {
 	const reason = run.stopReason ?? "failed";
 	const began = run.startedAt ?? run.queuedAt;
 	const after = began !== undefined && run.endedAt !== undefined ? took(run.endedAt - began) : undefined;
-	const again = latest && run.session && (
-		<Button className="mt-2.5" onClick={() => void onSend(run.session?.request ?? "").catch(() => {})}>
-			Send the message again
-		</Button>
-	);
+	const again = latest && <TryAgain onTry={() => onRetry(run.id)} />;
 	if (run.status === "failed") {
 		return (
 			<Box tone="bad" icon={<CircleAlert className="size-4" aria-hidden />} live={latest}>
@@ -73,9 +70,12 @@ function Outcome({ run, latest, onSend }: RunStatusProps) {
 	}
 	if (run.status === "cancelled" || reason === "cancelled") {
 		return (
-			<Line icon={<CircleStop className="size-4 text-faint" aria-hidden />} live={latest}>
-				Stopped{after && ` after ${after}`}. <span className="text-faint">{STOPS.cancelled.next}</span>
-			</Line>
+			<>
+				<Line icon={<CircleStop className="size-4 text-faint" aria-hidden />} live={latest}>
+					Stopped{after && ` after ${after}`}. <span className="text-faint">{STOPS.cancelled.next}</span>
+				</Line>
+				{again && <div className="pl-9">{again}</div>}
+			</>
 		);
 	}
 	if (reason !== "done") {
@@ -100,9 +100,39 @@ function Outcome({ run, latest, onSend }: RunStatusProps) {
 	);
 }
 
+/** Does again what was asked. What the run left stays; if it is refused, that is said here. */
+function TryAgain({ onTry }: { onTry(): Promise<void> }) {
+	const [trying, setTrying] = useState(false);
+	const [trouble, setTrouble] = useState<Trouble>();
+	const attempt = async () => {
+		setTrying(true);
+		setTrouble(undefined);
+		try {
+			await onTry();
+		} catch (reason) {
+			setTrouble(Trouble.of(reason));
+		} finally {
+			setTrying(false);
+		}
+	};
+	return (
+		<div className="mt-2.5">
+			<Button disabled={trying} onClick={() => void attempt()}>
+				Try again
+			</Button>
+			{trouble && (
+				<p role="alert" className="mt-1.5 text-muted">
+					{trouble.message} {trouble.action}
+				</p>
+			)}
+		</div>
+	);
+}
+
 function details(run: Run, after: string | undefined): string {
 	const tokens = run.tokens.input + run.tokens.output;
-	const model = run.session?.model;
+	// What a person changed by hand is built without one.
+	const model = run.session?.work?.type === "change" ? undefined : run.session?.model;
 	return [
 		after,
 		tokens > 0 && count(tokens, "token"),

@@ -51,7 +51,9 @@ pub async fn perform(args: ExportArgs) -> anyhow::Result<Exit> {
     if args.client.json {
         let (missing, size) = (told.missing.len(), bundle.len());
         let file = path.display().to_string();
-        output::json(&serde_json::json!({ "file": file, "bytes": size, "redacted": told.redacted, "missing": missing }))?;
+        output::json(
+            &serde_json::json!({ "file": file, "bytes": size, "redacted": told.redacted, "missing": missing }),
+        )?;
         return Ok(Exit::Done);
     }
     output::line(&path.display().to_string())?;
@@ -61,7 +63,10 @@ pub async fn perform(args: ExportArgs) -> anyhow::Result<Exit> {
         told.redacted
     ));
     if !told.missing.is_empty() {
-        output::note(&format!("baton: {} contents of files are left out: too large, or not stored any more", told.missing.len()));
+        output::note(&format!(
+            "baton: {} contents of files are left out: too large, or not stored any more",
+            told.missing.len()
+        ));
     }
     Ok(Exit::Done)
 }

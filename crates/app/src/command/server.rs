@@ -32,7 +32,7 @@ pub async fn perform(args: ServerArgs) -> anyhow::Result<Exit> {
     let open = house.open(Some(listener), &stop);
     let _note = process.data.announce(&running, false)?;
     if welcome(&process, &running).await.is_err() {
-        // Such as a closed pipe: nobody reads, and the server serves all the same.
+        // Such as a closed pipe, or a database that is away for a moment: the server serves all the same.
         tracing::warn!("the link could not be shown; `baton token --link` prints a new one");
     }
     open.end().await?;
@@ -40,11 +40,13 @@ pub async fn perform(args: ServerArgs) -> anyhow::Result<Exit> {
 }
 
 async fn welcome(process: &Process, running: &Running) -> anyhow::Result<()> {
-    let link = process.link(running).await?;
     let mut lines = vec![format!("Baton server is ready: {}", running.url)];
     lines.extend(process.words(running.port));
-    lines.push(format!("  open      {link}"));
-    lines.push("            (works once, within a minute; `baton token --link` prints another)".to_owned());
+    // Before the link, which has to be asked for: who waits for this line need not wait for the database.
     output::line(&lines.join("\n"))?;
+    let link = process.link(running).await?;
+    output::line(&format!(
+        "  open      {link}\n            (works once, within a minute; `baton token --link` prints another)"
+    ))?;
     Ok(())
 }

@@ -8,7 +8,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "tells what happened")]
 
+mod cancel;
 mod dice;
+mod drain;
 mod load;
 mod log;
 mod town;

@@ -346,6 +346,9 @@ fn takeovers(told: &Told, appends: &[Append], blows: &[Blow], found: &mut Takeov
         let Some(blow) = blows.iter().rev().find(is_its) else { continue };
         let about = blow.at_ms.saturating_sub(DATABASE_IS_BACK_MS)..=to;
         let database = blows.iter().any(|other| other.how == DATABASE && about.contains(&other.at_ms));
+        if to - blow.at_ms > 6_000 {
+            println!("SLOW {} ms: {:?} -> {:?}; {} -> {} blow {:?}", to - blow.at_ms, pair[0], pair[1], from, to, blow);
+        }
         let times = found.entry((blow.how, database)).or_default();
         times.push(to - blow.at_ms);
         times.sort_unstable();

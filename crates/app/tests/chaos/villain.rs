@@ -1,4 +1,4 @@
-//! What happens to the town: one blow after the other, in an order that the seed decides, each kind once before any comes again.
+//! What happens to the town: one blow after the other, in an order that the seed decides, from a deck that holds every kind.
 //! What a blow has broken is mended a while later, often in the middle of the next one.
 
 use std::collections::BTreeMap;
@@ -37,25 +37,23 @@ pub enum Blow {
     PauseRedis,
 }
 
-const ALL: [Blow; 18] = [
-    Blow::KillWorker,
-    Blow::KillWorker,
-    Blow::KillWorker,
-    Blow::KillBothWorkers,
-    Blow::KillServer,
-    Blow::StopWorker,
-    Blow::StopServer,
-    Blow::PauseWorkerPastLease,
-    Blow::PauseWorkerPastLease,
-    Blow::PauseWorker,
-    Blow::PauseServer,
-    Blow::KillPostgres,
-    Blow::RestartPostgres,
-    Blow::CutConnections,
-    Blow::PausePostgres,
-    Blow::FlushRedis,
-    Blow::StopRedis,
-    Blow::PauseRedis,
+/// The deck: what happens often stands here often.
+const DECK: [(Blow, usize); 15] = [
+    (Blow::KillWorker, 6),
+    (Blow::KillBothWorkers, 1),
+    (Blow::KillServer, 3),
+    (Blow::StopWorker, 3),
+    (Blow::StopServer, 1),
+    (Blow::PauseWorkerPastLease, 4),
+    (Blow::PauseWorker, 1),
+    (Blow::PauseServer, 1),
+    (Blow::KillPostgres, 1),
+    (Blow::RestartPostgres, 1),
+    (Blow::CutConnections, 2),
+    (Blow::PausePostgres, 1),
+    (Blow::FlushRedis, 1),
+    (Blow::StopRedis, 1),
+    (Blow::PauseRedis, 1),
 ];
 
 /// What has to be done later.
@@ -89,7 +87,7 @@ impl<'a> Villain<'a> {
     pub fn rage(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {
-            let rest = self.dice.millis(200, 1_600);
+            let rest = self.dice.millis(300, 2_400);
             self.wait(rest);
             self.deal();
         }
@@ -155,7 +153,7 @@ impl<'a> Villain<'a> {
     /// Deals the next blow of the deck that can be dealt now.
     fn deal(&mut self) {
         if self.deck.is_empty() {
-            self.deck = ALL.to_vec();
+            self.deck = DECK.iter().flat_map(|(blow, times)| std::iter::repeat_n(*blow, *times)).collect();
             self.dice.shuffle(&mut self.deck);
         }
         let postgres = self.is_broken(|mend| matches!(mend, Mend::StartPostgres | Mend::ResumePostgres(_)));

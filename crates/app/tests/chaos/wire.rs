@@ -13,8 +13,10 @@ use crate::view::View;
 const ANSWER: Duration = Duration::from_secs(3);
 /// Silence of a stream after which its server is given up: several of its heartbeats.
 const SILENCE: Duration = Duration::from_secs(3);
-/// Pause before the next server is asked.
+/// Pause before the next server is asked; doubles while nobody is of use.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Longest pause.
+const PAUSE_MOST: Duration = Duration::from_millis(500);
 /// Bytes of one event.
 const EVENT_BYTES: usize = 8 * 1024 * 1024;
 /// How long all servers together may be of no use.
@@ -85,6 +87,7 @@ impl Wire {
     /// Asks one server after the other until one answers for good: neither nothing, nor that it cannot now.
     pub async fn ask(&self, method: Method, path: &str, key: &str, body: &Value) -> Said {
         let since = Instant::now();
+        let mut pause = PAUSE;
         loop {
             let server = self.turn.fetch_add(1, Ordering::Relaxed);
             match self.once(method.clone(), server, path, key, body).await {
@@ -95,7 +98,8 @@ impl Wire {
                     self.borne.unanswered.fetch_add(1, Ordering::Relaxed)
                 }
             };
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MOST);
         }
     }
 
@@ -149,7 +153,7 @@ impl Wire {
     ) -> Result<View, String> {
         let mut view = View::of(run);
         let mut server = reading.first;
-        let mut useless_since = Instant::now();
+        let (mut useless_since, mut pause) = (Instant::now(), PAUSE);
         while !view.ended() {
             let before = view.last();
             let over = self.read_on(&mut view, server, reading, &mut enough).await?;
@@ -158,13 +162,15 @@ impl Wire {
             }
             if view.last() > before {
                 useless_since = Instant::now();
+                pause = PAUSE;
             }
             if useless_since.elapsed() > PATIENCE {
                 return Err(format!("{run}: nothing came after event {before} for {PATIENCE:?}"));
             }
             if !view.ended() {
                 self.borne.reconnects.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MOST);
             }
             server += 1;
         }

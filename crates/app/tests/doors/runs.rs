@@ -100,9 +100,8 @@ fn a_cancel_ends_the_processes_and_keeps_what_was_said() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), format!("{run} cancelled"));
     assert_eq!(processes("86417.75"), Vec::<std::path::PathBuf>::new());
     let events = house.events(run);
-    let times = ["cancel_requested", "run_cancelled"].map(|kind| {
-        events.iter().find(|event| event["type"] == kind).unwrap()["at"].as_u64().unwrap()
-    });
+    let times = ["cancel_requested", "run_cancelled"]
+        .map(|kind| events.iter().find(|event| event["type"] == kind).unwrap()["at"].as_u64().unwrap());
     println!("from the cancel's event to the end: {} ms", times[1] - times[0]);
     let said: String = events.iter().filter_map(|event| event["text"].as_str()).collect();
     assert!(said.contains("These words were said before it was stopped."), "{said}");
@@ -142,7 +141,7 @@ fn a_run_is_tried_again_and_only_when_it_has_ended() {
     let (first, events) = run(&house, &["run", "third time"]);
     assert_eq!(last(&events)["type"], "run_failed");
     let (again, events) = run(&house, &["retry", &first, "--follow"]);
-    assert_eq!((last(&events)["type"].as_str(), &again != &first), (Some("run_completed"), true));
+    assert_eq!((last(&events)["type"].as_str(), again != first), (Some("run_completed"), true));
     assert_eq!(chat_of(&house, &again), chat_of(&house, &first));
     assert!(page(&house, &events).contains("at last"));
     let (_reader, mut lines) = house.follow(&["run", "never", "--json"]);

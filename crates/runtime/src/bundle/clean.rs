@@ -44,9 +44,8 @@ impl Cleaner {
     ) -> Self {
         // A worker is called by its host, its process, and a chance number.
         let host = |name: &'a str| name.rsplitn(3, '-').nth(2);
-        let hosts = log.iter().filter_map(|entry| match &entry.event {
-            Event::RunStarted(started) => host(&started.worker),
-            _ => None,
+        let hosts = log.iter().filter_map(|entry| {
+            if let Event::RunStarted(started) = &entry.event { host(&started.worker) } else { None }
         });
         let mut words: Vec<&str> = private.into_iter().chain(hosts).collect();
         words.sort_unstable();
@@ -114,21 +113,20 @@ impl Cleaner {
         let mut begun: HashMap<(Step, &ProjectPath), usize> = HashMap::new();
         for (n, entry) in log.iter().enumerate() {
             let step = entry.step.clone();
-            if let Event::FileStarted(start) = &entry.event {
-                *begun.entry((step, &start.path)).or_default() += 1;
+            let (stream, text) = if let Event::TextDelta(delta) = &entry.event {
+                (Stream::Prose(step), &delta.text)
+            } else if let Event::ThinkingDelta(delta) = &entry.event {
+                (Stream::Thinking(step), &delta.text)
+            } else if let Event::FileDelta(delta) = &entry.event {
+                let times = begun.get(&(step.clone(), &delta.path)).copied().unwrap_or_default();
+                (Stream::File(step, delta.path.clone(), times), &delta.text)
+            } else if let Event::ToolOutput(output) = &entry.event {
+                (Stream::Output(output.call_id.clone(), output.stream == OutputStream::Stderr), &output.text)
+            } else {
+                if let Event::FileStarted(start) = &entry.event {
+                    *begun.entry((step, &start.path)).or_default() += 1;
+                }
                 continue;
-            }
-            let (stream, text) = match &entry.event {
-                Event::TextDelta(delta) => (Stream::Prose(step), &delta.text),
-                Event::ThinkingDelta(delta) => (Stream::Thinking(step), &delta.text),
-                Event::FileDelta(delta) => {
-                    let times = begun.get(&(step.clone(), &delta.path)).copied().unwrap_or_default();
-                    (Stream::File(step, delta.path.clone(), times), &delta.text)
-                }
-                Event::ToolOutput(output) => {
-                    (Stream::Output(output.call_id.clone(), output.stream == OutputStream::Stderr), &output.text)
-                }
-                _ => continue,
             };
             let pieces = streams.entry(stream.clone()).or_default();
             if pieces.is_empty() {
@@ -168,7 +166,20 @@ impl Cleaner {
             Event::FileCompleted(done) if files => self.completed(done, project),
             Event::FileStarted(_) | Event::FileCompleted(_) | Event::FileDeleted(_) | Event::FileRenamed(_) => event,
             Event::Session(session) => self.session(session),
-            other => self.redacted(&other),
+            Event::RunQueued(_) | Event::RunStarted(_) | Event::CancelRequested(_) | Event::TimerFired(_) => {
+                self.redacted(&event)
+            }
+            Event::PhaseChange(_) | Event::Status(_) | Event::StepAdded(_) | Event::StepState(_) => {
+                self.redacted(&event)
+            }
+            Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) => self.redacted(&event),
+            Event::StepRetry(_) | Event::TurnStarted(_) | Event::TurnCompleted(_) => self.redacted(&event),
+            Event::ThinkingStarted(_) | Event::ThinkingEnded(_) | Event::ElementRejected(_) => self.redacted(&event),
+            Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::FileRejected(_) => self.redacted(&event),
+            Event::ToolRequested(_) | Event::ToolStarted(_) | Event::ToolFinished(_) => self.redacted(&event),
+            Event::BuildStatus(_) | Event::PreviewUrl(_) | Event::PreviewProblem(_) => self.redacted(&event),
+            Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) => self.redacted(&event),
+            Event::Warning(_) | Event::Error(_) => self.redacted(&event),
         };
         // What has to be fetched is put by `completed`.
         let _ = project.fold(&clean);

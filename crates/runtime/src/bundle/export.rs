@@ -53,10 +53,10 @@ impl Runtime {
         let contents = self.contents(&base, session, &log, files).await?;
         let mut cleaner = Cleaner::new(self.private_words(), &log, contents);
         let events = cleaner.log(log, &base, files);
-        let base = base.files().iter().map(|(path, file)| BundledFile {
-            path: path.clone(),
-            sha256: cleaner.hash(&file.sha256),
-        });
+        let base = base
+            .files()
+            .iter()
+            .map(|(path, file)| BundledFile { path: path.clone(), sha256: cleaner.hash(&file.sha256) });
         let base = base.collect();
         let events = events.into_iter().zip(1..).map(|(entry, seq)| {
             let (step_id, attempt) = entry.step.unzip();
@@ -173,8 +173,5 @@ impl Runtime {
 
 /// The sealed envelope in a log.
 fn session(log: &[NewEvent]) -> Option<&Session> {
-    log.iter().find_map(|entry| match &entry.event {
-        Event::Session(session) => Some(session),
-        _ => None,
-    })
+    log.iter().find_map(|entry| if let Event::Session(session) = &entry.event { Some(session) } else { None })
 }

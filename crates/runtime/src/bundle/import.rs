@@ -10,7 +10,8 @@ use bytes::Bytes;
 use contract::api::{Accepted, RunView};
 use contract::bundle::{Bundle, FORMAT, VERSION};
 use contract::event::{
-    Author, ChangedFile, Event, FileCompleted, FileRejected, NewEvent, RunFailed, Session, StepStatus, Warning, Work,
+    Author, ChangedFile, Event, FileCompleted, FileEdited, FileRejected, NewEvent, RunFailed, Session, StepStatus,
+    Warning, Work,
 };
 use contract::{Limits, ProjectPath, RunId, UserId};
 use thiserror::Error;
@@ -85,7 +86,10 @@ struct Read {
 
 impl Runtime {
     /// Takes a bundle in as a run of the user that has ended.
-    #[expect(clippy::disallowed_methods, reason = "reading a bundle takes the processor, and there is no adapter for that")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "reading a bundle takes the processor, and there is no adapter for that"
+    )]
     pub async fn import(self: &Arc<Self>, user: UserId, bundle: Bytes) -> Result<RunView, ImportError> {
         let value = self.limits.bundle_bytes;
         if bundle.len() as u64 > value {
@@ -128,12 +132,7 @@ impl Runtime {
 }
 
 /// Reads a bundle; `own` makes its sealed envelope one of this Baton.
-fn read(
-    limits: &Limits,
-    now: u64,
-    bundle: &[u8],
-    own: impl FnOnce(Session) -> Session,
-) -> Result<Read, ImportError> {
+fn read(limits: &Limits, now: u64, bundle: &[u8], own: impl FnOnce(Session) -> Session) -> Result<Read, ImportError> {
     let bundle: Bundle = serde_json::from_slice(bundle).map_err(|error| bad(error.to_string()))?;
     if bundle.format != FORMAT {
         return Err(bad("it does not say that it is one"));
@@ -163,16 +162,17 @@ fn read(
             step: told.step_id.map(|step| (step, told.attempt.unwrap_or(1))),
             event: told.event,
         };
-        match (n, &entry.event) {
-            (0, Event::RunQueued(_)) => at = entry.at,
-            (1, Event::Session(sealed)) => session = Some(sealed.clone()),
-            (0 | 1, _) | (_, Event::RunQueued(_) | Event::Session(_)) => {
-                return Err(wrong("a log begins with run_queued and session, once"));
-            }
-            _ => events.extend(reader.take(entry).map_err(|reason| match reason {
-                ImportError::Bad(reason) => wrong(&reason),
-                other => other,
-            })?),
+        let is_first = matches!(&entry.event, Event::RunQueued(_));
+        if is_first != (n == 0) || matches!(&entry.event, Event::Session(_)) != (n == 1) {
+            return Err(wrong("a log begins with run_queued and session, once"));
+        }
+        if is_first {
+            at = entry.at;
+        } else if let Event::Session(sealed) = entry.event {
+            session = Some(sealed);
+        } else {
+            let taken = reader.take(entry);
+            events.extend(taken.map_err(|error| if let ImportError::Bad(why) = &error { wrong(why) } else { error })?);
         }
     }
     let session = session.ok_or_else(|| bad("it has no events"))?;
@@ -243,10 +243,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(
-        limits: &'a Limits,
-        contents: BTreeMap<String, contract::bundle::Content>,
-    ) -> Result<Self, ImportError> {
+    fn new(limits: &'a Limits, contents: BTreeMap<String, contract::bundle::Content>) -> Result<Self, ImportError> {
         let mut known = BTreeMap::new();
         for (hash, content) in contents {
             let bytes = bytes_of(content).ok_or_else(|| bad("a content is no base64"))?;
@@ -286,33 +283,27 @@ impl<'a> Reader<'a> {
             return Err(bad("it follows the end of the run"));
         }
         self.bound(&entry)?;
-        let event = match entry.event {
+        if matches!(&entry.event, Event::PreviewUrl(_) | Event::VersionCreated(_)) {
             // They lead to what is not here, and what they show was never looked at by this Baton.
-            Event::PreviewUrl(_) | Event::VersionCreated(_) => {
-                self.left_out += 1;
-                return Ok(None);
-            }
-            Event::FileCompleted(done) => self.completed(done)?,
-            Event::FileEdited(edit) => {
-                let after = self.project.text(&edit.path).and_then(|text| engine::edit::apply(text, &edit.blocks).ok());
-                let after = after.filter(|text| sha256(text.as_bytes()) == edit.sha256 && text.len() as u64 == edit.bytes);
-                match after {
-                    Some(text) => {
-                        self.room(&edit.path, text.len() as u64)?;
-                        edit.into()
-                    }
-                    None => self.without(&edit.path),
-                }
-            }
-            Event::FileRenamed(renamed) if is_protected(&renamed.to) || self.project.conflicts(&renamed.to) => {
-                return Err(bad("a file is renamed to what no file may be called"));
-            }
-            event => event,
+            self.left_out += 1;
+            return Ok(None);
+        }
+        if let Event::FileRenamed(renamed) = &entry.event
+            && (is_protected(&renamed.to) || self.project.conflicts(&renamed.to))
+        {
+            return Err(bad("a file is renamed to what no file may be called"));
+        }
+        let event = if let Event::FileCompleted(done) = entry.event {
+            self.completed(done)?
+        } else if let Event::FileEdited(edit) = entry.event {
+            self.edited(edit)?
+        } else {
+            entry.event
         };
         self.ended = event.is_terminal();
         // What would have to be fetched was put by `completed`.
         let _ = self.project.fold(&event);
-        Ok(Some(NewEvent { event, ..entry }))
+        Ok(Some(NewEvent { at: entry.at, step: entry.step, event }))
     }
 
     /// Counts what costs more the more there is of it, and checks the names.
@@ -337,7 +328,15 @@ impl<'a> Reader<'a> {
             Event::ToolOutput(output) => names.push(output.call_id.as_str()),
             Event::ToolFinished(finished) => names.push(finished.call_id.as_str()),
             Event::BuildStatus(build) => names.push(build.build_id.as_str()),
-            _ => {}
+            Event::RunQueued(_) | Event::RunStarted(_) | Event::CancelRequested(_) | Event::TimerFired(_) => {}
+            Event::PhaseChange(_) | Event::Status(_) | Event::Session(_) => {}
+            Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) => {}
+            Event::TurnStarted(_) | Event::TurnCompleted(_) | Event::TextDelta(_) | Event::ElementRejected(_) => {}
+            Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
+            Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::FileStarted(_) | Event::FileDelta(_) => {}
+            Event::FileCompleted(_) | Event::FileEdited(_) | Event::FileDeleted(_) => {}
+            Event::FileRenamed(_) | Event::FileRejected(_) | Event::PreviewUrl(_) | Event::PreviewProblem(_) => {}
+            Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) | Event::Warning(_) | Event::Error(_) => {}
         }
         if !names.into_iter().all(is_name) {
             return Err(bad("a step, call or build has no name that one can have"));
@@ -369,6 +368,18 @@ impl<'a> Reader<'a> {
             self.project.put(done.path.clone(), content.clone(), done.sha256.clone(), done.by);
         }
         Ok(done.into())
+    }
+
+    /// A patched file, if the patch applies and gives what its hash says.
+    fn edited(&mut self, edit: FileEdited) -> Result<Event, ImportError> {
+        let after = self.project.text(&edit.path).and_then(|text| engine::edit::apply(text, &edit.blocks).ok());
+        match after.filter(|text| sha256(text.as_bytes()) == edit.sha256 && text.len() as u64 == edit.bytes) {
+            Some(text) => {
+                self.room(&edit.path, text.len() as u64)?;
+                Ok(edit.into())
+            }
+            None => Ok(self.without(&edit.path)),
+        }
     }
 
     /// What stands for a file whose contents are not here: its change did not come through.
@@ -406,7 +417,8 @@ impl<'a> Reader<'a> {
         let by = if is_name(baton) { baton } else { "of an unknown version" };
         let mut message = format!("This run was imported. It was performed elsewhere and exported by Baton {by}.");
         if self.left_out > 0 {
-            message += &format!(" {} events about previews and versions, which are not here, were left out.", self.left_out);
+            message +=
+                &format!(" {} events about previews and versions, which are not here, were left out.", self.left_out);
         }
         if self.absent > 0 {
             message += &format!(" What {} files hold is not in the bundle.", self.absent);

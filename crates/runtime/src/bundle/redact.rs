@@ -171,7 +171,7 @@ mod tests {
             ("{\"apiKey\": \"0123456789\"}", "{\"apiKey\": \"***\"}"),
             ("https://me:pass@example.org/x", "https://me:***@example.org/x"),
             ("ghp_0123456789abcdef and hf_0123456789abc", "*** and ***"),
-            ("at /home/ada/work/app.ts:3", "at ***/work/app.ts:3"),
+            ("at /home/ada/site/app.ts:3", "at ***/site/app.ts:3"),
             ("/Users/ada/Library", "***/Library"),
             ("from vm-7 and vm-71", "from *** and vm-71"),
             ("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\n", "***\n"),
@@ -209,9 +209,14 @@ mod tests {
     #[test]
     fn a_value_stays_what_it_is() {
         let mut redactor = Redactor::new(["demo-host", "demo"]);
-        let model = contract::event::ModelRef { provider: contract::event::Provider::Demo, name: "sk-0123456789 demo".into() };
+        let model =
+            contract::event::ModelRef { provider: contract::event::Provider::Demo, name: "sk-0123456789 demo".into() };
         let clean = redactor.value(&model, &[]).unwrap();
-        assert_eq!((clean.provider, clean.name.as_str()), (model.provider, "*** demo"), "a host called as a provider is");
+        assert_eq!(
+            (clean.provider, clean.name.as_str()),
+            (model.provider, "*** demo"),
+            "a host called as a provider is"
+        );
         let said = redactor.value(&vec!["on demo-host".to_owned()], &[]).unwrap();
         assert_eq!((said, redactor.replaced()), (vec!["on ***".to_owned()], 2));
     }

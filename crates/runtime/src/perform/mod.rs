@@ -137,14 +137,6 @@ impl Hands {
         self.start(publish::perform(self.runtime.clone(), step, what, self.reports.clone()));
     }
 
-    /// Reports what needed no hands, in its turn.
-    pub(crate) fn tell(&self, what: Report) {
-        let reports = self.reports.clone();
-        self.start(async move {
-            report(&reports, what).await;
-        });
-    }
-
     /// Does something beside the run that reports nothing.
     pub(crate) fn aside(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.start(work);

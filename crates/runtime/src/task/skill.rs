@@ -10,7 +10,7 @@ const ECHO: &str = "echo";
 
 impl Task {
     /// Performs a skill and reports how it ended.
-    pub(super) fn skill(&self, step: StepRef) {
+    pub(super) fn skill(&mut self, step: StepRef) {
         let planned = self.state.session.as_ref().and_then(|session| match &session.work {
             Work::Graph { steps } => steps.iter().find(|planned| planned.id == step.0),
             Work::Message | Work::Change { .. } => None,
@@ -32,6 +32,6 @@ impl Task {
                 error.into()
             }
         };
-        self.hands.tell(Report::Events(step, vec![event], None));
+        self.own.push(Report::Events(step, vec![event], None));
     }
 }

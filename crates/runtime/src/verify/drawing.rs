@@ -2,9 +2,9 @@
 
 use std::fmt::Debug;
 
+use contract::RunId;
 use contract::api::{ExecutionState, MessageView, Role, RunStatus, RunView};
 use contract::event::{Event, NewEvent, StopReason, VersionCreated};
-use contract::RunId;
 use engine::RunState;
 
 use crate::ports::store::{Drawn, RowChange, run_title};

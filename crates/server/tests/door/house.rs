@@ -237,7 +237,8 @@ impl Log {
     }
 
     pub async fn append(&mut self, events: Vec<Event>, rows: Vec<RowChange>, ends: bool) {
-        let events = events.into_iter().map(|event| Entry::of(&NewEvent { at: 1, step: None, event }).unwrap()).collect();
+        let events =
+            events.into_iter().map(|event| Entry::of(&NewEvent { at: 1, step: None, event }).unwrap()).collect();
         let append = Append { claim: self.claim, after: self.end, events, rows, consumed: Vec::new(), ends };
         self.end = self.runtime.ports.store.append(append).await.unwrap();
         self.runtime.ports.bus.send(Wake::Appended(self.run()));

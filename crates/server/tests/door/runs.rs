@@ -142,53 +142,26 @@ async fn a_run_leaves_in_a_bundle_and_comes_back_in_a_chat_of_its_own() {
     assert_eq!((&refused.json()["limit"], &refused.json()["value"]), (&json!("bundle_bytes"), &json!(1_000)));
 }
 
-#[tokio::test]
-async fn a_file_is_changed_by_who_knows_it_and_only_while_no_run_has_the_project() {
-    // Promise 7
-    let limits = Limits { project_file_bytes: 64, active_runs_per_user: 9, upload_bytes: 500, ..Limits::default() };
-    let house = House::with(limits).await;
+/// A project that no run has, with one file, and the run that made it.
+async fn project(house: &House) -> Log {
     let mut log = house.log().await;
     log.append(step("turn-1", StepKind::Turn), vec![], false).await;
     log.files(&[("src/App.tsx", "one\n")]).await;
-    let project = log.accepted.project_id;
-    let file = format!("/v1/projects/{project}/files/src/App.tsx");
+    log
+}
+
+#[tokio::test]
+async fn a_file_is_changed_by_who_knows_it_and_only_while_no_run_has_the_project() {
+    // Promise 7
+    let house = House::with(Limits { active_runs_per_user: 9, ..Limits::default() }).await;
+    let mut log = project(&house).await;
+    let file = format!("/v1/projects/{}/files/src/App.tsx", log.accepted.project_id);
     let busy = send(&house, "PUT", &file, b"two\n", &[]).await;
     assert_eq!((busy.status, busy.code().as_str()), (409, "project_busy"));
     assert_eq!(busy.json()["run_id"], json!(log.run()));
     log.finish().await;
 
     let tag = house.ask("GET", &file, None).await.header("etag").unwrap().to_owned();
-    let other = format!("\"{}\"", "0".repeat(64));
-    let uploads = format!("/v1/projects/{project}/uploads");
-    let tools = format!("/v1/projects/{project}/files/node_modules/x");
-    let nowhere = "/v1/projects/prj_00000000000000000000000000/files/a";
-    type Row<'a> = (&'a str, &'a str, &'a [u8], &'a [(&'static str, &'a str)], u16, &'a str);
-    let large = [b'x'; 65];
-    let rows: &[Row<'_>] = &[
-        ("PUT", &file, b"two\n", &[("If-Match", &other)], 412, "file_changed"),
-        ("PUT", &file, b"two\n", &[("If-Match", "App.tsx")], 400, "bad_if_match"),
-        ("PUT", &file, b"two\n", &[("If-Match", &tag), ("If-Match", &tag)], 400, "bad_if_match"),
-        ("DELETE", &file, b"", &[("If-Match", &other)], 412, "file_changed"),
-        ("PUT", &file, &large, &[], 413, "body_too_large"),
-        ("PUT", &file, b"one\n", &[], 409, "nothing_to_change"),
-        ("PUT", &tools, b"x", &[], 400, "protected_path"),
-        ("PUT", &format!("{file}/below"), b"x", &[], 409, "path_conflict"),
-        ("PUT", &format!("/v1/projects/{project}/files/..%2fx"), b"x", &[], 400, "bad_path"),
-        ("DELETE", &format!("/v1/projects/{project}/files/none"), b"", &[], 404, "no_such_file"),
-        ("PUT", nowhere, b"x", &[], 404, "no_such_project"),
-        ("POST", &uploads, br#"{"files": []}"#, &[], 409, "nothing_to_change"),
-        ("POST", &uploads, br#"{"files": [{"path": "a", "base64": "?"}]}"#, &[], 400, "bad_body"),
-        ("POST", &uploads, br#"{"files": [{"path": "../a", "base64": ""}]}"#, &[], 400, "bad_body"),
-        ("POST", &uploads, br#"{"files": [{"path": "a", "base64": ""}, {"path": "./a", "base64": ""}]}"#, &[], 400, "file_twice"),
-        ("POST", &uploads, &[b' '; 501], &[], 413, "body_too_large"),
-        ("POST", &format!("/v1/projects/{project}/versions/ver_00000000000000000000000000/restore"), b"", &[], 404, "no_such_version"),
-    ];
-    let runs = async || house.ask("GET", "/v1/runs", None).await.json()["items"].as_array().unwrap().len();
-    for (method, target, body, headers, status, code) in rows {
-        let refused = send(&house, method, target, body, headers).await;
-        assert_eq!((refused.status, refused.code().as_str()), (*status, *code), "{method} {target}: {}", refused.text());
-        assert_eq!(runs().await, 1, "{method} {target} leaves nothing");
-    }
     let accepted = send(&house, "PUT", &file, b"two\n", &[("If-Match", &tag), ("Idempotency-Key", "k")]).await;
     assert_eq!(accepted.status, 202, "{}", accepted.text());
     let again = send(&house, "PUT", &file, b"two\n", &[("If-Match", &tag), ("Idempotency-Key", "k")]).await;
@@ -199,4 +172,45 @@ async fn a_file_is_changed_by_who_knows_it_and_only_while_no_run_has_the_project
     assert!(session.contains("change") && session.contains("Edited src/App.tsx"), "{session}");
     let waits = send(&house, "DELETE", &file, b"", &[]).await;
     assert_eq!((waits.status, waits.json()["run_id"].as_str()), (409, Some(run.as_str())));
+}
+
+#[tokio::test]
+async fn a_change_that_cannot_be_made_is_refused_with_its_code_and_leaves_nothing() {
+    let limits = Limits { project_file_bytes: 64, active_runs_per_user: 9, upload_bytes: 500, ..Limits::default() };
+    let house = House::with(limits).await;
+    let mut log = project(&house).await;
+    log.finish().await;
+    let root = format!("/v1/projects/{}", log.accepted.project_id);
+    let file = "files/src/App.tsx";
+    let tag = house.ask("GET", &format!("{root}/{file}"), None).await.header("etag").unwrap().to_owned();
+    let other = format!("\"{}\"", "0".repeat(64));
+    let large = [b'x'; 65];
+    let twice = br#"{"files": [{"path": "a", "base64": ""}, {"path": "./a", "base64": ""}]}"#;
+    type Row<'a> = (&'a str, &'a str, &'a [u8], &'a [(&'static str, &'a str)], u16, &'a str);
+    let rows: &[Row<'_>] = &[
+        ("PUT", file, b"two\n", &[("If-Match", &other)], 412, "file_changed"),
+        ("PUT", file, b"two\n", &[("If-Match", "App.tsx")], 400, "bad_if_match"),
+        ("PUT", file, b"two\n", &[("If-Match", &tag), ("If-Match", &tag)], 400, "bad_if_match"),
+        ("DELETE", file, b"", &[("If-Match", &other)], 412, "file_changed"),
+        ("PUT", file, &large, &[], 413, "body_too_large"),
+        ("PUT", file, b"one\n", &[], 409, "nothing_to_change"),
+        ("PUT", "files/node_modules/x", b"x", &[], 400, "protected_path"),
+        ("PUT", "files/src/App.tsx/below", b"x", &[], 409, "path_conflict"),
+        ("PUT", "files/..%2fx", b"x", &[], 400, "bad_path"),
+        ("DELETE", "files/none", b"", &[], 404, "no_such_file"),
+        ("POST", "uploads", br#"{"files": []}"#, &[], 409, "nothing_to_change"),
+        ("POST", "uploads", br#"{"files": [{"path": "a", "base64": "?"}]}"#, &[], 400, "bad_body"),
+        ("POST", "uploads", br#"{"files": [{"path": "../a", "base64": ""}]}"#, &[], 400, "bad_body"),
+        ("POST", "uploads", twice, &[], 400, "file_twice"),
+        ("POST", "uploads", &[b' '; 501], &[], 413, "body_too_large"),
+        ("POST", "versions/ver_00000000000000000000000000/restore", b"", &[], 404, "no_such_version"),
+    ];
+    let runs = async || house.ask("GET", "/v1/runs", None).await.json()["items"].as_array().unwrap().len();
+    for (method, path, body, headers, status, code) in rows {
+        let refused = send(&house, method, &format!("{root}/{path}"), body, headers).await;
+        assert_eq!((refused.status, refused.code().as_str()), (*status, *code), "{method} {path}: {}", refused.text());
+        assert_eq!(runs().await, 1, "{method} {path} leaves nothing");
+    }
+    let nowhere = send(&house, "PUT", "/v1/projects/prj_00000000000000000000000000/files/a", b"x", &[]).await;
+    assert_eq!((nowhere.status, nowhere.code().as_str()), (404, "no_such_project"));
 }

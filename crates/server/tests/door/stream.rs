@@ -27,32 +27,45 @@ fn of(log: &Log) -> String {
     format!("/v1/runs/{}/events", log.run())
 }
 
-/// Checks that events follow each other from `after` and that each says what its data says.
-fn gapless(run: &str, after: u64, events: &[Event]) {
-    for (seq, event) in (after + 1..).zip(events) {
-        assert_eq!(event.id, format!("{run}:{seq}"));
+/// Checks that events follow each other from `after`, merged or not, and that each says what its data says. Gives the last place and
+/// all of the text.
+fn gapless(run: &str, after: u64, events: &[Event]) -> (u64, String) {
+    let (mut last, mut text) = (after, String::new());
+    for event in events {
         let data: serde_json::Value = serde_json::from_str(&event.data).unwrap();
-        assert_eq!((&data["seq"], &data["stream_id"], &data["type"]), (&json!(seq), &json!(run), &json!(event.kind)));
+        let first = data.get("from_seq").unwrap_or(&data["seq"]).as_u64().unwrap();
+        assert_eq!(first, last + 1, "{}", event.data);
+        last = event.seq();
+        assert_eq!(event.id, format!("{run}:{last}"));
+        assert_eq!((&data["seq"], &data["stream_id"], &data["type"]), (&json!(last), &json!(run), &json!(event.kind)));
+        text += data["text"].as_str().unwrap_or_default();
     }
+    (last, text)
 }
 
 #[tokio::test]
 async fn every_cursor_of_a_finished_run_gives_the_rest_of_it() {
     let house = House::with(limits()).await;
     let mut log = house.log().await;
-    log.write((0..20).map(|n| format!("line {n}\n\n\u{e9}\r "))).await;
+    let lines: Vec<String> = (0..20).map(|n| format!("line {n}\n\n\u{e9}\r ")).collect();
+    log.write(lines.clone()).await;
     log.finish().await;
     let run = log.run().to_string();
     let (head, mut whole) = house.events(&of(&log), None).await;
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
     let whole = whole.rest().await;
-    gapless(&run, 0, &whole);
-    assert_eq!((whole.len() as u64, whole.last().unwrap().kind.as_str()), (log.end, "run_completed"));
+    assert_eq!(gapless(&run, 0, &whole), (log.end, lines.concat()));
+    assert_eq!(whole.last().unwrap().kind, "run_completed");
+    // Pages of seven events, of which the deltas are one each.
+    let (of_pages, of_events) = (whole.len() as u64, log.end);
+    assert!(of_pages <= of_events.div_ceil(7) + 3, "{of_pages}");
     for after in 0..log.end {
         let (_, mut by_header) = house.events(&of(&log), Some(&format!("{run}:{after}"))).await;
         let (_, mut by_query) = house.events(&format!("{}?after={after}", of(&log)), None).await;
-        let rest = &whole[usize::try_from(after).unwrap()..];
-        assert_eq!(by_header.rest().await, rest);
+        let rest = by_header.rest().await;
+        // The first two and the last are no text.
+        let text = lines.iter().skip(usize::try_from(after.saturating_sub(2)).unwrap()).map(String::as_str).collect();
+        assert_eq!(gapless(&run, after, &rest), (log.end, text));
         assert_eq!(by_query.rest().await, rest);
     }
     let other = house.log().await.run();
@@ -72,13 +85,17 @@ async fn every_cursor_of_a_finished_run_gives_the_rest_of_it() {
     }
 }
 
+fn piece(size: &usize) -> String {
+    format!("{size} {}", "x".repeat(*size))
+}
+
 /// Reads a growing log through connections that break after so many events; gives everything that was seen.
 async fn interrupted(house: &House, sizes: &[usize], breaks: &[usize]) -> (Vec<Event>, u64) {
     let mut log = house.log().await;
     let target = of(&log);
     let writer = async {
         for size in sizes {
-            log.write([format!("{size} {}", "x".repeat(*size))]).await;
+            log.write([piece(size)]).await;
         }
         log.finish().await;
         log.end
@@ -114,17 +131,9 @@ fn a_client_that_comes_back_again_and_again_gets_the_whole_log_once() {
     TestRunner::new(config)
         .run(&(sizes, breaks), |(sizes, breaks)| {
             let (seen, end) = tokio.block_on(interrupted(&house, &sizes, &breaks));
-            prop_assert_eq!(seen.len() as u64, end);
-            gapless(seen[0].id.split(':').next().unwrap(), 0, &seen);
-            let texts: Vec<usize> = seen
-                .iter()
-                .filter(|event| event.kind == "text_delta")
-                .map(|event| {
-                    serde_json::from_str::<serde_json::Value>(&event.data).unwrap()["text"].as_str().unwrap().len()
-                })
-                .collect();
-            let sent: Vec<usize> = sizes.iter().map(|size| size.to_string().len() + 1 + size).collect();
-            prop_assert_eq!(texts, sent);
+            let (last, text) = gapless(seen[0].id.split(':').next().unwrap(), 0, &seen);
+            prop_assert_eq!(last, end);
+            prop_assert!(text == sizes.iter().map(piece).collect::<String>(), "what was written is what was read");
             Ok(())
         })
         .unwrap();
@@ -158,20 +167,35 @@ async fn a_slow_reader_is_cut_and_comes_back_while_a_fast_one_waits_for_nobody()
         log.run().to_string()
     };
     let (run, whole) = timeout(PATIENCE, async { tokio::join!(writing, fast.rest()) }).await.unwrap();
-    gapless(&run, 0, &whole);
+    let text = piece.repeat(256);
+    assert!(gapless(&run, 0, &whole) == (log.end, text.clone()), "the fast one has everything");
 
     let cut = async {
         while !house.ask("GET", "/metrics", None).await.text().contains(r#"cut_total{reason="reader_stalled"} 1"#) {}
     };
     timeout(PATIENCE, cut).await.expect("the reader that takes nothing is cut");
-    let mut seen = Vec::new();
-    while let Ok(Some(event)) = slow.next().await {
-        seen.push(event);
-    }
-    assert!(seen.len() < whole.len(), "it was cut before the end");
+    let mut seen = timeout(PATIENCE, slow.rest()).await.expect("what was under way, and a proper end");
+    assert!(seen.last().unwrap().seq() < log.end, "it was cut before the end");
+    assert!(slow.comment.contains("nothing was taken for 500 ms"), "it is told why: {}", slow.comment);
     let (_, mut back) = house.events(&target, Some(&seen.last().unwrap().id)).await;
     seen.extend(back.rest().await);
-    assert_eq!(seen, whole);
+    assert!(gapless(&run, 0, &seen) == (log.end, text), "it has everything");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_never_looks_again_is_let_go() {
+    let house = House::with(limits()).await;
+    let mut log = house.log().await;
+    let mut dead = narrow(&house, &of(&log)).await;
+    log.write(std::iter::repeat_n("z".repeat(64 * 1024), 64)).await;
+    dead.next().await.unwrap().unwrap();
+    let gone = async {
+        while !house.ask("GET", "/metrics", None).await.text().contains("baton_sse_readers 0") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, gone).await.expect("nothing is held for it any more");
+    assert!(!house.runtime.live.is_read(log.run()), "nor is the run followed for it");
 }
 
 #[tokio::test]
@@ -187,16 +211,19 @@ async fn one_connection_carries_several_runs_and_outlives_them() {
     assert_eq!(head.status, 200);
     let (mut from_a, mut from_b, mut from_c) = (Vec::new(), Vec::new(), Vec::new());
     b.finish().await;
-    let wanted = (a.end - 12) + b.end + (c.end - 2);
-    for _ in 0..wanted {
+    let mut open = 3;
+    while open > 0 {
         let event = timeout(PATIENCE, events.next()).await.unwrap().unwrap().unwrap();
         let run = event.id.split(':').next().unwrap().parse().unwrap();
-        let of_run = [(a.run(), &mut from_a), (b.run(), &mut from_b), (c.run(), &mut from_c)];
-        of_run.into_iter().find(|(known, _)| *known == run).unwrap().1.push(event);
+        let of_run = [(&a, &mut from_a), (&b, &mut from_b), (&c, &mut from_c)];
+        let (log, seen) = of_run.into_iter().find(|(log, _)| log.run() == run).unwrap();
+        open -= usize::from(event.seq() == log.end);
+        seen.push(event);
     }
-    gapless(&a.run().to_string(), 12, &from_a);
-    gapless(&b.run().to_string(), 0, &from_b);
-    gapless(&c.run().to_string(), 2, &from_c);
+    let text = (0..30).map(|n| n.to_string()).collect::<Vec<_>>();
+    assert_eq!(gapless(&a.run().to_string(), 12, &from_a), (a.end, text[10..].concat()));
+    assert_eq!(gapless(&b.run().to_string(), 0, &from_b), (b.end, text.concat()));
+    assert_eq!(gapless(&c.run().to_string(), 2, &from_c), (c.end, text.concat()));
     c.write(["live".to_owned()]).await;
     assert_eq!(timeout(PATIENCE, events.next()).await.unwrap().unwrap().unwrap().seq(), c.end);
     c.finish().await;

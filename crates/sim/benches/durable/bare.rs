@@ -59,10 +59,14 @@ fn inserts(site: &Site, database: &str, ask: &dyn Fn(&str, &str) -> String) {
         let mut rates = vec![];
         for _ in 0..ROUNDS {
             let mut command = Command::new(&pgbench);
-            command.args(["-n", "-M", "prepared", "-T", "1", "-c", clients, "-j", "1", "-f"]).arg(&script).arg(database);
+            command
+                .args(["-n", "-M", "prepared", "-T", "1", "-c", clients, "-j", "1", "-f"])
+                .arg(&script)
+                .arg(database);
             let output = command.output().expect("pgbench");
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            let rate = said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse::<f64>().ok());
+            let rate =
+                said.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse::<f64>().ok());
             rates.extend(rate);
         }
         let case = format!("limit: single-row commits at {clients} connections (pgbench)");

@@ -49,7 +49,12 @@ pub fn chains(site: &Site) {
         let of = |figure: fn(&Round) -> f64| median(&mut rounds.iter().map(figure).collect::<Vec<_>>());
         let case = format!("chain of {LENGTH} steps, {clients} at once");
         tell(&case, of(|round| round.steps / round.wall), "steps/s", &site.setting);
-        tell(&format!("{case}, cpu of the process"), of(|round| round.cpu / round.steps * 1e6), "µs/step", &site.setting);
+        tell(
+            &format!("{case}, cpu of the process"),
+            of(|round| round.cpu / round.steps * 1e6),
+            "µs/step",
+            &site.setting,
+        );
         tell(&format!("{case}, commits"), of(|round| round.commits / round.steps), "commits/step", &site.setting);
         if site.servers.is_none() {
             // Two events a step, and one more that adds it.

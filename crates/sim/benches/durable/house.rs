@@ -95,14 +95,8 @@ impl House {
         let world = Arc::new(SystemWorld::new());
         let user = store.owner(new_id(world.as_ref()), world.now_ms()).await.expect("an owner");
         let objects = AddressedObjects::local(&place.folder.join("objects")).expect("objects");
-        let ports = Ports {
-            store,
-            bus,
-            objects: Arc::new(objects),
-            model,
-            sandbox: Arc::new(AbsentSandbox::new()),
-            world,
-        };
+        let ports =
+            Ports { store, bus, objects: Arc::new(objects), model, sandbox: Arc::new(AbsentSandbox::new()), world };
         let template = Template {
             name: "bench".into(),
             files: vec![],

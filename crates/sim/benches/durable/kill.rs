@@ -28,7 +28,8 @@ pub fn measure(site: &Site) {
     let (mut resumed, mut ended, mut again, mut acknowledged) = (vec![], vec![], 0, 0);
     for round in 0..ROUNDS {
         let place = site.place(&format!("kill-{round}"));
-        let orders = |chains| Orders { place: place.clone(), name: "bench".into(), chains, lease_ms: 15_000, reads: true };
+        let orders =
+            |chains| Orders { place: place.clone(), name: "bench".into(), chains, lease_ms: 15_000, reads: true };
         let first = Process::start(&orders((RUNS, STEPS)));
         let mut seen = Seen::new();
         // In another place of the runs each time.
@@ -51,7 +52,8 @@ pub fn measure(site: &Site) {
         }
         second.end();
         assert_eq!(starts.len(), RUNS, "all of them were taken over");
-        let last = |times: &BTreeMap<RunId, Duration>| times.values().max().map_or(0.0, |time| time.as_secs_f64() * 1e3);
+        let last =
+            |times: &BTreeMap<RunId, Duration>| times.values().max().map_or(0.0, |time| time.as_secs_f64() * 1e3);
         resumed.push(last(&starts));
         ended.push(last(&ends));
         acknowledged += seen.len();

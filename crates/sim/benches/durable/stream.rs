@@ -34,8 +34,18 @@ pub fn measure(site: &Site) {
         let of = |figure: fn(&Measured) -> f64| median(&mut rounds.iter().map(figure).collect::<Vec<_>>());
         let case = format!("{runs} streaming runs, no two pieces joined");
         tell(&case, of(|round| round.events / round.wall), "events/s", &site.setting);
-        tell(&format!("{case}, cpu of the process"), of(|round| round.cpu / round.events * 1e6), "µs/event", &site.setting);
-        tell(&format!("{case}, events of one commit"), of(|round| round.events / round.commits), "events", &site.setting);
+        tell(
+            &format!("{case}, cpu of the process"),
+            of(|round| round.cpu / round.events * 1e6),
+            "µs/event",
+            &site.setting,
+        );
+        tell(
+            &format!("{case}, events of one commit"),
+            of(|round| round.events / round.commits),
+            "events",
+            &site.setting,
+        );
         if runs > 1 {
             tell(&format!("{case}, memory"), fresh.memory / runs as f64 * 1_024.0, "KiB/run", &site.setting);
         }

@@ -78,6 +78,27 @@ impl Run {
     }
 }
 
+/// A run that nobody has claimed yet.
+fn queued(id: RunId, session: &Session, parent: Option<Parent>, at: u64) -> RunView {
+    RunView {
+        id,
+        chat_id: session.chat_id,
+        project_id: session.project_id,
+        status: RunStatus::Queued,
+        state: ExecutionState::Init,
+        turn: 0,
+        parent: parent.map(|parent| parent.run_id),
+        title: run_title(&session.request),
+        stop_reason: None,
+        code: None,
+        error: None,
+        last_seq: 0,
+        created_at: at,
+        started_at: None,
+        ended_at: None,
+    }
+}
+
 pub(super) fn refused(message: &str) -> StoreError {
     StoreError::new(StoreFault::Refused, message)
 }
@@ -104,13 +125,7 @@ impl State {
             return if *used_for == fingerprint { Ok(first.clone()) } else { Err(AdmitError::KeyReused) };
         }
         if new_chat.is_none() {
-            match self.chat(session.chat_id) {
-                Some(chat) if chat.user == user && chat.view.project_id == session.project_id => {}
-                Some(chat) if chat.user == user => {
-                    return Err(refused("the session names a project of another chat").into());
-                }
-                Some(_) | None => return Err(AdmitError::NoSuchChat),
-            }
+            self.is_its_project(user, &session)?;
         }
         let parent = parent.map(|claim| self.parent(claim, most_depth)).transpose()?;
         let holds = |run: &&Run| run.claim.is_some() && run.view.project_id == session.project_id;
@@ -146,23 +161,7 @@ impl State {
             self.chats.push(Chat { user, view, slug: new.slug, versions: vec![] });
         }
         self.touch(session.chat_id, at);
-        let view = RunView {
-            id: run_id,
-            chat_id: session.chat_id,
-            project_id: session.project_id,
-            status: RunStatus::Queued,
-            state: ExecutionState::Init,
-            turn: 0,
-            parent: parent.map(|parent| parent.run_id),
-            title: run_title(&session.request),
-            stop_reason: None,
-            code: None,
-            error: None,
-            last_seq: 0,
-            created_at: at,
-            started_at: None,
-            ended_at: None,
-        };
+        let view = queued(run_id, &session, parent, at);
         let claim = Some(Ownership { claimable_at: Some(0), ..Ownership::default() });
         let mut run = Run {
             user,
@@ -186,6 +185,14 @@ impl State {
             self.keys.insert(key, (fingerprint, accepted.clone()));
         }
         Ok(accepted)
+    }
+
+    fn is_its_project(&mut self, user: UserId, session: &Session) -> Result<(), AdmitError> {
+        match self.chat(session.chat_id).filter(|chat| chat.user == user) {
+            Some(chat) if chat.view.project_id == session.project_id => Ok(()),
+            Some(_) => Err(refused("the session names a project of another chat").into()),
+            None => Err(AdmitError::NoSuchChat),
+        }
     }
 
     /// What a run has of the one that starts it under a claim.

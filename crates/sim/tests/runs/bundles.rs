@@ -25,8 +25,11 @@ async fn import(house: &House, bundle: Bytes) -> (RunView, Accepted) {
     (run, of)
 }
 
+/// What an event is, with its time and step.
+type Told = Vec<(u64, Option<(StepId, u32)>, Event)>;
+
 /// What a log tells, but for what an import leaves out and what it says of itself.
-fn told(log: Vec<NewEvent>) -> Vec<(u64, Option<(StepId, u32)>, Event)> {
+fn told(log: Vec<NewEvent>) -> Told {
     let of_here = |event: &Event| matches!(event, Event::PreviewUrl(_) | Event::VersionCreated(_));
     let own = |event: &Event| match event {
         Event::RunQueued(_) | Event::Session(_) => true,
@@ -39,7 +42,7 @@ fn told(log: Vec<NewEvent>) -> Vec<(u64, Option<(StepId, u32)>, Event)> {
 }
 
 /// The log as it would be without what names its worker.
-fn without_host(mut log: Vec<(u64, Option<(StepId, u32)>, Event)>) -> Vec<(u64, Option<(StepId, u32)>, Event)> {
+fn without_host(mut log: Told) -> Told {
     for (_, _, event) in &mut log {
         if let Event::RunStarted(started) = event {
             started.worker = started.worker.replace("vm-host-77", "***");
@@ -57,7 +60,10 @@ async fn an_imported_run_is_the_exported_one_and_can_be_forked_from_there() {
             let source = here.run(chat, message).await;
             chat = Some(source.chat_id);
             let (bytes, bundle) = export(&here, &source, true).await;
-            assert_eq!((bundle.events.len() as u64, &bundle.missing), (here.view(source.run_id).await.last_seq, &vec![]));
+            assert_eq!(
+                (bundle.events.len() as u64, &bundle.missing),
+                (here.view(source.run_id).await.last_seq, &vec![])
+            );
             let (run, of) = import(&there, bytes).await;
             there.verify(run.id).await;
             assert_eq!(there.ended(run.id).await, here.ended(source.run_id).await, "{name}");
@@ -66,7 +72,10 @@ async fn an_imported_run_is_the_exported_one_and_can_be_forked_from_there() {
             let (log, before) = (there.log(run.id).await, here.log(source.run_id).await);
             assert!(told(log) == without_host(told(before)), "{name}: it tells the same");
             let view = here.view(source.run_id).await;
-            assert_eq!((run.created_at, run.started_at, run.ended_at), (view.created_at, view.started_at, view.ended_at));
+            assert_eq!(
+                (run.created_at, run.started_at, run.ended_at),
+                (view.created_at, view.started_at, view.ended_at)
+            );
             let detail = there.runtime.ports.store.chat(USER, of.chat_id).await.unwrap().unwrap();
             assert_eq!(detail.chat.title, format!("Imported: {message}"));
 

@@ -8,9 +8,12 @@ use tokio::time::Instant;
 
 use crate::house::{CORPUS, House, USER};
 
+/// What a run is doing, by its name, and the event that begins it.
+type Place = (&'static str, fn(&Event) -> bool);
+
 #[tokio::test(start_paused = true)]
 async fn a_cancel_reaches_a_run_whatever_it_is_doing() {
-    let places: [(&str, fn(&Event) -> bool); 4] = [
+    let places: [Place; 4] = [
         ("asking", |event| matches!(event, Event::TurnStarted(_))),
         ("writing", |event| matches!(event, Event::FileStarted(_))),
         ("running", |event| matches!(event, Event::ToolStarted(_))),

@@ -32,7 +32,8 @@ async fn an_edit_is_built_and_published_and_asks_no_model() {
     let first = house.run(None, "a page").await;
     house.asked();
     let before = house.shown(&first).await;
-    let run = edit(&house, &first, vec![put("src/App.tsx", "export const theme = \"mine\";\n"), put("logo.svg", "<svg/>")]);
+    let run =
+        edit(&house, &first, vec![put("src/App.tsx", "export const theme = \"mine\";\n"), put("logo.svg", "<svg/>")]);
     let run = run.await.unwrap();
     assert_eq!((run.chat_id, run.project_id), (first.chat_id, first.project_id));
     assert_eq!(house.end(run.run_id).await, "completed Done");
@@ -98,7 +99,8 @@ async fn a_restored_version_has_its_files_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn a_project_that_a_run_has_is_not_waited_for_and_nothing_is_left() {
     // Promise 7
-    let house = House::with(CORPUS[2].1, Limits { active_runs_per_chat: 9, active_runs_per_user: 9, ..Limits::default() });
+    let house =
+        House::with(CORPUS[2].1, Limits { active_runs_per_chat: 9, active_runs_per_user: 9, ..Limits::default() });
     let first = house.runtime.send(USER, None, "an app", None).await.unwrap();
     house.until(first.run_id, |event| matches!(event, Event::ToolStarted(_))).await;
     let (runs, chats) = house.lists().await;
@@ -138,7 +140,11 @@ async fn what_a_project_cannot_be_is_refused() {
         (vec![gone("dist/index.html")], None, Box::new(|e| matches!(e, ChangeError::Protected(_)))),
         (vec![put("src", "1")], None, Box::new(|e| matches!(e, ChangeError::Conflict(_)))),
         (vec![put("index.html/x", "1")], None, Box::new(|e| matches!(e, ChangeError::Conflict(_)))),
-        (vec![put("src/App.tsx", "x")], Some(Guard::Is("0".repeat(64))), Box::new(|e| matches!(e, ChangeError::Other(_)))),
+        (
+            vec![put("src/App.tsx", "x")],
+            Some(Guard::Is("0".repeat(64))),
+            Box::new(|e| matches!(e, ChangeError::Other(_))),
+        ),
         (vec![put("new.ts", "x")], Some(Guard::Exists), Box::new(|e| matches!(e, ChangeError::Other(_)))),
         (vec![put("a", &"x".repeat(101))], None, Box::new(|e| limit(e, "project_file_bytes"))),
         (many, None, Box::new(|e| limit(e, "project_files"))),

@@ -26,7 +26,8 @@ async fn begun(house: &House, run: RunId) -> Vec<StepId> {
 #[tokio::test(start_paused = true)]
 async fn a_fork_at_any_step_asks_what_its_source_asked_and_ends_as_it_did() {
     // N5. Scripts that answer differently the second time are no models of a fork.
-    for (name, script, messages) in CORPUS.into_iter().filter(|(name, ..)| !["hard_luck", "broken_off"].contains(name)) {
+    for (name, script, messages) in CORPUS.into_iter().filter(|(name, ..)| !["hard_luck", "broken_off"].contains(name))
+    {
         let house = House::new(script);
         let mut chat = None;
         for message in messages {
@@ -46,7 +47,11 @@ async fn a_fork_at_any_step_asks_what_its_source_asked_and_ends_as_it_did() {
                 assert!(again == questions[first..], "{what}: it is asked what its source was asked");
                 let turns_before = steps.iter().take_while(|other| *other != step).filter(|step| is_turn(step)).count();
                 assert_eq!(first, turns_before, "{what}: what came before is not asked again");
-                assert_eq!((house.files(&fork).await, house.shown(&fork).await), (files.clone(), shown.clone()), "{what}");
+                assert_eq!(
+                    (house.files(&fork).await, house.shown(&fork).await),
+                    (files.clone(), shown.clone()),
+                    "{what}"
+                );
                 house.verify(fork.run_id).await;
             }
             assert!(house.log(source.run_id).await == log, "{name}: the source is as it was");
@@ -116,7 +121,8 @@ async fn a_fork_takes_along_what_was_said_and_made_before_its_source() {
     house.end(fork.run_id).await;
     let log = house.log(fork.run_id).await;
     let Event::Session(session) = &log[1].event else { panic!("{:?}", log[1]) };
-    let said: Vec<_> = session.fork.iter().flat_map(|fork| &fork.earlier).map(|said| (said.role, &said.text[..])).collect();
+    let said: Vec<_> =
+        session.fork.iter().flat_map(|fork| &fork.earlier).map(|said| (said.role, &said.text[..])).collect();
     assert_eq!(said[0], (Role::User, "a page"));
     assert!(said[1].0 == Role::Assistant && said[1].1.contains("Here it comes."));
     let restored = |event: &Event| matches!(event, Event::FileCompleted(done) if done.by == Author::Restored);
@@ -140,7 +146,10 @@ async fn a_run_can_be_forked_while_it_works() {
     let source = house.runtime.send(USER, None, "an app", None).await.unwrap();
     house.until(source.run_id, |event| matches!(event, Event::ToolStarted(_))).await;
     let fork = house.runtime.fork(USER, source.run_id, &StepId::new("turn-1"), None, None).await.unwrap();
-    assert_eq!((house.end(fork.run_id).await, house.end(source.run_id).await), ("completed Done".into(), "completed Done".into()));
+    assert_eq!(
+        (house.end(fork.run_id).await, house.end(source.run_id).await),
+        ("completed Done".into(), "completed Done".into())
+    );
     assert_eq!(house.files(&fork).await, house.files(&source).await);
 }
 
@@ -154,7 +163,9 @@ async fn what_cannot_be_forked_is_refused_and_leaves_nothing() {
         Err(ForkError::UnknownStep { begun: known, .. }) => assert_eq!(known, begun(&house, source.run_id).await),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(fork(source.run_id, "turn-1", Some("nobody")).await, Err(ForkError::UnknownModel { name }) if name == "nobody"));
+    assert!(
+        matches!(fork(source.run_id, "turn-1", Some("nobody")).await, Err(ForkError::UnknownModel { name }) if name == "nobody")
+    );
     assert!(matches!(fork(RunId::from_bits(1), "turn-1", None).await, Err(ForkError::NoSuchRun)));
     assert!(matches!(fork(source.run_id, "publish-1", None).await, Err(ForkError::TooLong { most: 4_000 })));
     let stranger = contract::UserId::from_bits(8);

@@ -1,8 +1,8 @@
 //! Bundles that nobody exported: each is refused for what is wrong with it and leaves nothing, or does no harm.
 
 use bytes::Bytes;
-use contract::event::Event;
 use contract::Limits;
+use contract::event::Event;
 use proptest::prelude::*;
 use runtime::ImportError;
 use serde_json::{Value, json};
@@ -98,7 +98,8 @@ const SPOILT: &[(&str, Spoil)] = &[
     }),
     ("a request that nobody may send", |b| b["events"][1]["event"]["request"] = json!("x".repeat(40_000))),
     ("work on a folder of tools", |b| {
-        b["events"][1]["event"]["work"] = json!({"type": "change", "files": [{"path": "dist/x", "sha256": "0".repeat(64)}]});
+        b["events"][1]["event"]["work"] =
+            json!({"type": "change", "files": [{"path": "dist/x", "sha256": "0".repeat(64)}]});
     }),
     ("work with what is no hash", |b| {
         b["events"][1]["event"]["work"] = json!({"type": "change", "files": [{"path": "x", "sha256": "../../x"}]});
@@ -130,7 +131,9 @@ async fn what_no_run_ever_was_is_refused_and_leaves_nothing() {
         spoil(&mut bundle);
         assert_ne!(bundle, good, "{what}");
         match house.runtime.import(USER, bytes(&bundle)).await {
-            Err(ImportError::Bad(reason)) => assert!(!reason.is_empty() && !reason.contains(char::is_control), "{what}"),
+            Err(ImportError::Bad(reason)) => {
+                assert!(!reason.is_empty() && !reason.contains(char::is_control), "{what}")
+            }
             Err(ImportError::Version { found: 2 } | ImportError::TooLarge { .. }) => {}
             other => panic!("{what}: {other:?}"),
         }
@@ -160,7 +163,8 @@ async fn a_hash_is_believed_by_nobody() {
     let files = house.runtime.files(USER, run.project_id).await.unwrap().unwrap().files;
     assert!(files.iter().all(|file| file.sha256 != stolen), "{files:?}");
     let log = house.log(run.id).await;
-    let rejected = log.iter().filter(|entry| matches!(&entry.event, Event::FileRejected(no) if no.code == "not_in_bundle"));
+    let rejected =
+        log.iter().filter(|entry| matches!(&entry.event, Event::FileRejected(no) if no.code == "not_in_bundle"));
     assert!(rejected.count() >= by_model.len());
 }
 
@@ -193,7 +197,10 @@ async fn a_bundle_that_is_too_large_is_refused_before_it_is_read() {
         Err(ImportError::TooLarge { limit: "bundle_bytes", value: 100_000 })
     ));
     for _ in 0..300 {
-        bundle["events"].as_array_mut().unwrap().insert(4, json!({"seq": 0, "at": 1, "event": {"type": "text_delta", "text": ""}}));
+        bundle["events"]
+            .as_array_mut()
+            .unwrap()
+            .insert(4, json!({"seq": 0, "at": 1, "event": {"type": "text_delta", "text": ""}}));
     }
     insert(&mut bundle, 4, json!({"type": "text_delta", "text": ""}));
     let refused = house.runtime.import(USER, bytes(&bundle)).await;

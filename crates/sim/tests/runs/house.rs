@@ -143,7 +143,7 @@ impl House {
             if let Some(found) = self.log(run).await.into_iter().find(|entry| wanted(&entry.event)) {
                 return found;
             }
-            reader.next().await.unwrap().expect("the run ended without it");
+            assert!(reader.next().await.unwrap().is_some(), "the run ended without it");
         }
     }
 

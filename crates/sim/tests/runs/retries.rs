@@ -61,10 +61,7 @@ async fn a_retry_that_is_refused_leaves_everything_as_it_was() {
     let chat = async || house.runtime.ports.store.chat(USER, first.chat_id).await.unwrap();
     let (before, log) = (chat().await, house.log(first.run_id).await);
     let refused = house.runtime.retry(USER, first.run_id, None).await;
-    assert!(matches!(
-        refused,
-        Err(RetryError::Admit(AdmitError::Limit { limit: "active_runs_per_user", value: 1 }))
-    ));
+    assert!(matches!(refused, Err(RetryError::Admit(AdmitError::Limit { limit: "active_runs_per_user", value: 1 }))));
     assert_eq!(chat().await, before);
     assert!(house.log(first.run_id).await == log);
     assert!(matches!(house.runtime.retry(USER, other.run_id, None).await, Err(RetryError::Active)));
@@ -77,7 +74,8 @@ async fn a_retry_that_is_refused_leaves_everything_as_it_was() {
 async fn a_fork_is_tried_again_with_the_model_that_was_chosen_for_it() {
     let house = House::new(CORPUS[1].1);
     let source = house.run(None, "a page").await;
-    let fork = house.runtime.fork(USER, source.run_id, &contract::StepId::new("turn-1"), Some(OTHER), None).await.unwrap();
+    let fork =
+        house.runtime.fork(USER, source.run_id, &contract::StepId::new("turn-1"), Some(OTHER), None).await.unwrap();
     house.end(fork.run_id).await;
     house.asked();
     let again = house.runtime.retry(USER, fork.run_id, None).await.unwrap();

@@ -81,7 +81,7 @@ export function WroteLine({ item }: { item: WroteItem }) {
 	const more = item.paths.length - NAMES_MOST;
 	return (
 		<Line icon={<FilePlus2 className="size-4" aria-hidden />}>
-			The command changed {count(item.paths.length, "file")}:{" "}
+			{item.by === "person" ? "You" : "The command"} changed {count(item.paths.length, "file")}:{" "}
 			<span className="font-mono text-xs wrap-anywhere">{item.paths.slice(0, NAMES_MOST).join(", ")}</span>
 			{more > 0 && ` and ${count(more, "other")}`}
 		</Line>

@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{FlockOperation, flock};
 use thiserror::Error;
@@ -244,6 +245,8 @@ pub(super) fn known_reader(file: &Path, newest: bool) -> Result<Connection, Open
 fn settings(db: &Connection, options: &Options, cache_kib: i32) -> rusqlite::Result<()> {
     db.busy_timeout(Duration::from_millis(options.busy_ms))?;
     db.set_prepared_statement_cache_capacity(PREPARED);
+    // Without it a statement whose plan could depend on its parameters is prepared anew each time that it is used.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.pragma_update(None, "foreign_keys", true)?;
     db.pragma_update(None, "trusted_schema", false)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;

@@ -165,11 +165,13 @@ pub struct Events {
     pub connection: Connection,
     text: String,
     pub comments: usize,
+    /// What the last one said.
+    pub comment: String,
 }
 
 impl Events {
     pub fn new(connection: Connection) -> Self {
-        Self { connection, text: String::new(), comments: 0 }
+        Self { connection, text: String::new(), comments: 0, comment: String::new() }
     }
 
     /// The next event; none at the proper end.
@@ -180,7 +182,11 @@ impl Events {
                 self.text = rest;
                 match parse(&block) {
                     Some(event) => return Ok(Some(event)),
-                    None => self.comments += usize::from(block.starts_with(':')),
+                    None if block.starts_with(':') => {
+                        self.comments += 1;
+                        self.comment = block;
+                    }
+                    None => {}
                 }
                 continue;
             }
