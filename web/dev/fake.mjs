@@ -272,6 +272,11 @@ async function api(request, response, url) {
 			push(runs.get(id), { type: "preview_problem", code: blank ? "blank_page" : "exception", message, revision });
 			return json(response, undefined, 204);
 		}
+		case "POST runs/:id/retry": {
+			const former = [...chats.values()].find((known) => known.runs.some((run) => run.id === id));
+			const asked = runs.get(id).log.find((event) => event.type === "session").request;
+			return json(response, accepted(accept(former, asked, request.headers["idempotency-key"])), 202);
+		}
 		case "POST runs/:id/cancel": {
 			const run = runs.get(id);
 			push(run, { type: "cancel_requested", by: "user" });

@@ -3,7 +3,7 @@
 //! `baton up` is server and worker in one process; each of the two alone is the same code with the other left out. Everything below
 //! knows ports alone. It starts nothing but what an adapter needs to be ready, until [`House::open`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,12 +16,14 @@ use adapters::sandbox::local::{LocalSandbox, LocalSandboxConfig};
 use adapters::store::postgres::{Postgres, PostgresOptions};
 use adapters::store::sqlite::{Options, Sqlite};
 use adapters::world::SystemWorld;
+use bytes::Bytes;
 use contract::Limits;
 use contract::event::{ModelRef, Provider};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use runtime::ports::sandbox::{IsolationLevel, IsolationReport};
-use runtime::ports::{Bus, Model, Sandbox, Store, World as _};
-use runtime::{Ports, PreviewAddress, Runtime, Worker};
+use runtime::ports::world::new_id;
+use runtime::ports::{Bus, Model, Objects as _, Sandbox, Store, World as _};
+use runtime::{Ports, PreviewAddress, Runtime, Worker, sha256};
 use server::{OwnerToken, Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -65,10 +67,14 @@ pub async fn house(
     // First, since SQLite's locks the folder: from then on it is ours alone.
     let store = store(shared, data, &limits).await?;
     let redis = redis(role, shared)?;
-    let objects = AddressedObjects::local(&objects(shared, data))
-        .map_err(|error| Refusal::failed(error.to_string(), error.action()))?;
-    let (sandbox, isolation) = hands(role, data, &prepared).await?;
+    let folder = objects(shared, data);
+    let objects =
+        AddressedObjects::local(&folder).map_err(|error| Refusal::failed(error.to_string(), error.action()))?;
     let world = SystemWorld::new();
+    if shared.database.is_some() {
+        belongs_together(store.as_ref(), &objects, &world, &folder).await?;
+    }
+    let (sandbox, isolation) = hands(role, data, &prepared).await?;
     // Processes in containers often have the same number, and the same name.
     let name = format!("{}-{}-{:08x}", node::host_name(), std::process::id(), world.random() >> 96);
     let token = match role {
@@ -106,8 +112,10 @@ fn private(settings: &Settings, data: &DataDir) -> Vec<String> {
         ModelSetting::Compatible { key: None, .. } | ModelSetting::Demo => None,
     };
     let token = settings.shared.owner_token.as_ref().map(|token| token.expose().to_owned());
+    let services = [&settings.shared.database, &settings.shared.redis];
+    let services = services.into_iter().flatten().filter_map(|url| url.password());
     let folders = [data.path().to_str().map(str::to_owned), config::environment("HOME")];
-    folders.into_iter().chain([key, token, Some(node::host_name())]).flatten().collect()
+    folders.into_iter().chain([key, token, Some(node::host_name())]).flatten().chain(services).collect()
 }
 
 fn server(role: Role, runtime: &Arc<Runtime>, port: u16, owner_token: &OwnerToken) -> anyhow::Result<Server> {
@@ -198,6 +206,28 @@ fn redis(role: Role, shared: &Shared) -> anyhow::Result<Option<Arc<RedisBus>>> {
 /// Where objects are kept.
 pub fn objects(shared: &Shared, data: &DataDir) -> PathBuf {
     shared.objects.clone().unwrap_or_else(|| data.path().join("objects"))
+}
+
+/// Makes sure that the objects are those of the database, before a run is claimed whose files are elsewhere: an object that is
+/// named by the database's owner is put there with the first start.
+async fn belongs_together(
+    store: &dyn Store,
+    objects: &AddressedObjects,
+    world: &SystemWorld,
+    folder: &Path,
+) -> anyhow::Result<()> {
+    let owner = store.owner(new_id(world), world.now_ms()).await?;
+    let mark = Bytes::from(format!("These are the objects of the database of {owner}.\n"));
+    if objects.get(&sha256(&mark)).await?.is_none() {
+        if !store.runs(owner, None, None, 1).await?.items.is_empty() {
+            return Err(Refusal::failed(
+                format!("{} does not hold the files of this database's projects", folder.display()),
+                "give all servers and workers the same folder with BATON_OBJECTS (on several machines: a shared one)",
+            ));
+        }
+        objects.put(mark).await?;
+    }
+    Ok(())
 }
 
 /// Where generated code runs, if it runs in this process.

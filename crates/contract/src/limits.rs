@@ -112,6 +112,7 @@ limits! {
     heartbeat_ms = 5_000, "ms", "How often a claim is renewed.";
     lease_margin_ms = 3_000, "ms", "How long before its claim ends a worker stops by its own clock.";
     poll_ms = 1_000, "ms", "How often a worker and a reader look by themselves when no wake-up comes.";
+    run_claims = 1_000, "claims", "Times that workers take one run; then it fails, instead of being tried for ever.";
     runs_per_worker = 64, "runs", "Runs that one worker performs at once.";
     graph_steps = 1_000, "steps", "Steps of one graph (D2).";
     snapshot_events = 500, "events", "A snapshot of a run's state is stored after this many events at the soonest.";
@@ -120,7 +121,7 @@ limits! {
     commit_batch = 4_096, "events", "Events of one commit.";
     live_ring_bytes = 64 * KIB, "bytes", "Latest encoded events of a run that are kept in memory for its readers (D8).";
     read_page = 128, "events", "Events that a reader takes from the store at once.";
-    reader_page_bytes = 256 * KIB, "bytes", "Encoded events that one reader takes from the store at once.";
+    reader_page_bytes = 64 * KIB, "bytes", "Encoded events that one reader takes from the store at once.";
     sse_heartbeat_ms = 15_000, "ms", "Comment lines on a quiet stream.";
     sse_streams = 64, "streams", "Streams of one multiplexed connection.";
     sse_write_ms = 30_000, "ms", "How long a reader may take nothing before it is cut.";

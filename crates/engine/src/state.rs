@@ -137,6 +137,37 @@ pub struct Blank {
     pub told: bool,
 }
 
+/// How long a run has been performed: the time in which it waited for a worker, or nobody was there, is not its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Performed {
+    /// Under the claims before the latest, in milliseconds.
+    pub before_ms: u64,
+    /// When the latest claim began, in milliseconds since the Unix epoch.
+    pub began_at: Option<u64>,
+    /// When the latest event was made.
+    latest: u64,
+}
+
+impl Performed {
+    fn fold(&mut self, entry: &NewEvent) {
+        if let Event::RunStarted(_) = entry.event {
+            self.before_ms += self.began_at.map_or(0, |began| self.latest.saturating_sub(began));
+            self.began_at = Some(entry.at);
+        }
+        self.latest = entry.at;
+    }
+
+    /// All of it up to a moment, in milliseconds.
+    pub fn until(&self, at: u64) -> u64 {
+        self.before_ms + self.began_at.map_or(0, |began| at.saturating_sub(began))
+    }
+
+    /// When a run that may be performed for that long has been.
+    pub fn due(&self, most_ms: u64) -> u64 {
+        self.began_at.unwrap_or(self.latest) + most_ms.saturating_sub(self.before_ms)
+    }
+}
+
 /// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunState {
@@ -144,8 +175,8 @@ pub struct RunState {
     pub session: Option<Session>,
     /// When the run was accepted, in milliseconds since the Unix epoch.
     pub created_at: u64,
-    /// When its time began: when the run at its root was accepted.
-    pub since: u64,
+    /// How long it has been performed.
+    pub performed: Performed,
     /// The graph, in the order in which it grew.
     pub steps: Vec<Step>,
     /// The turns.
@@ -230,12 +261,10 @@ impl RunState {
             return;
         }
         self.fold_preview(&entry.event);
+        self.performed.fold(entry);
         match &entry.event {
             Event::Session(session) => self.session = Some(session.clone()),
-            Event::RunQueued(queued) => {
-                self.created_at = entry.at;
-                self.since = queued.parent.map_or(entry.at, |parent| parent.since);
-            }
+            Event::RunQueued(_) => self.created_at = entry.at,
             Event::CancelRequested(cancel) => self.cancelled_by = Some(cancel.by.clone()),
             Event::Budget(budget) => self.limited(budget),
             Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) => self.ended = true,

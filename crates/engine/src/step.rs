@@ -6,8 +6,8 @@
 
 use contract::Limits;
 use contract::event::{
-    Budget, CancelRequested, Event, NewEvent, Phase, PhaseChange, RunCancelled, RunCompleted, StepKind, StepRetry,
-    StepState, StepStatus, StopReason, TimerFired, ToolInput, TurnStarted,
+    Budget, BuildError, BuildState, BuildStatus, CancelRequested, Event, NewEvent, Phase, PhaseChange, RunCancelled,
+    RunCompleted, StepKind, StepRetry, StepState, StepStatus, StopReason, TimerFired, ToolInput, TurnStarted,
 };
 use contract::{CallId, StepId};
 
@@ -147,7 +147,7 @@ pub fn step(limits: &Limits, state: &RunState, entry: &NewEvent) -> Decision {
 
 /// A worker has the run. What was in hand when the former one died begins again; on an empty graph, the playbook begins.
 fn resume(limits: &Limits, state: &RunState, d: &mut Decision) {
-    d.effects.push(Effect::SetTimer { token: WALL.into(), due: state.since + limits.run_wall_ms });
+    d.effects.push(Effect::SetTimer { token: WALL.into(), due: state.performed.due(limits.run_wall_ms) });
     if stopping(state) {
         // The former worker's processes died with it.
         tools::abandon(state, d, &|_| true);
@@ -187,6 +187,13 @@ fn restart(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
         return;
     }
     tools::abandon(state, d, &|call| call.step == step.id);
+    if step.kind == StepKind::Build {
+        let message = "The worker that built it is gone.".to_owned();
+        let error = BuildError { code: "build_interrupted".into(), message, log_tail: String::new() };
+        let (status, build_id) = (BuildState::Failed, format!("{}.{}", step.id, step.attempt));
+        let ended = BuildStatus { status, build_id, duration_ms: None, error: Some(error), output: None };
+        d.say_of(&step.id, step.attempt, ended);
+    }
     if u64::from(step.attempt) > limits.step_recoveries + u64::from(step.failures) {
         d.set(step, StepStatus::Failed, step.attempt, Some("workers died in it again and again".into()));
     } else {
@@ -271,7 +278,7 @@ pub(crate) fn settle(limits: &Limits, state: &RunState, step: &Step, d: &mut Dec
 
 fn timer_fired(limits: &Limits, state: &RunState, entry: &NewEvent, timer: &TimerFired, d: &mut Decision) {
     if timer.token == WALL {
-        let used = entry.at.saturating_sub(state.since);
+        let used = state.performed.until(entry.at);
         d.say(Budget { stop: StopReason::TimedOut, limit: "run_wall_ms".into(), used, value: limits.run_wall_ms });
     } else if let Some(id) = timer.token.strip_prefix(RETRY)
         && let Some(step) = state.step(&StepId::new(id))

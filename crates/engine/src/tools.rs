@@ -21,7 +21,7 @@ pub fn requested(limits: &Limits, state: &RunState, id: &CallId, d: &mut Decisio
         let result = ToolFinished { call_id: call.id.clone(), replayed: true, ..recorded.clone() };
         return d.say_of(&call.step, call.attempt, result);
     }
-    let of_run = state.calls.iter().filter(|c| !c.result.as_ref().is_some_and(|r| r.replayed)).count() as u64;
+    let of_run = state.calls.iter().filter(|call| counts(state, call)).count() as u64;
     for (used, value, limit, stop) in [
         (u64::from(call.ordinal), limits.tools_per_turn, "tools_per_turn", StopReason::TurnToolBudgetExceeded),
         (of_run, limits.tools_per_run, "tools_per_run", StopReason::RunToolBudgetExceeded),
@@ -43,6 +43,13 @@ pub fn requested(limits: &Limits, state: &RunState, id: &CallId, d: &mut Decisio
     if first {
         perform(call, d);
     }
+}
+
+/// Whether a call uses up the run's budget: what an attempt that was given up has lost is not the model's to pay for.
+fn counts(state: &RunState, call: &Call) -> bool {
+    let replayed = call.result.as_ref().is_some_and(|result| result.replayed);
+    let latest = state.step(&call.step).is_some_and(|step| step.attempt == call.attempt);
+    !replayed && (latest || call.is_recorded())
 }
 
 /// A call has its result.

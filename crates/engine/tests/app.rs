@@ -442,7 +442,7 @@ fn a_successor_goes_on_where_the_log_ends() {
     play.end_turn("turn-1", 1, true);
     assert_eq!(play.claim(2), "check-1#2 running > start check-1#2");
     play.set("check-1", 2, StepStatus::Completed, None);
-    assert_eq!(play.claim(3), "build-1#2 running > start build-1#2");
+    assert_eq!(play.claim(3), "build_status, build-1#2 running > start build-1#2");
 }
 
 #[test]

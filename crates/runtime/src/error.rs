@@ -43,6 +43,12 @@ pub enum RuntimeError {
     /// Something that worked for a run broke down; the run begins again from its log.
     #[error("an effect of the run broke down")]
     Broken,
+    /// As many workers have taken the run as may, and none has brought it to its end.
+    #[error("{claims} workers have taken the run and none has brought it to its end")]
+    Hopeless {
+        /// The limit `run_claims`.
+        claims: u64,
+    },
     /// A manifest is not one.
     #[error("manifest {0} cannot be read")]
     BadManifest(String),

@@ -54,7 +54,7 @@ impl Kept {
 }
 
 /// SHA-256 of bytes, in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
         // Writing to a String cannot fail.
@@ -159,12 +159,17 @@ impl Project {
                     text.push_str(&delta.text);
                 }
             }
-            Event::FileCompleted(done) => match (done.by, self.open.remove(&done.path)) {
-                (Author::Model, Some(text)) => self.put(done.path.clone(), text.into(), done.sha256.clone(), done.by),
-                (Author::Model | Author::Command | Author::Template | Author::Person | Author::Restored, _) => {
-                    return Some((done.path.clone(), done.sha256.clone(), done.by));
+            // What a command made of a file leaves open what the model is writing there.
+            Event::FileCompleted(done) => {
+                let text = match done.by {
+                    Author::Model => self.open.remove(&done.path),
+                    Author::Command | Author::Template | Author::Person | Author::Restored => None,
+                };
+                match text {
+                    Some(text) => self.put(done.path.clone(), text.into(), done.sha256.clone(), done.by),
+                    None => return Some((done.path.clone(), done.sha256.clone(), done.by)),
                 }
-            },
+            }
             Event::FileEdited(edit) => {
                 let edited = self.text(&edit.path).and_then(|text| engine::edit::apply(text, &edit.blocks).ok());
                 if let Some(text) = edited {

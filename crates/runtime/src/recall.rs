@@ -34,6 +34,19 @@ pub(crate) struct Recalled {
     pub(crate) told: Vec<PreviewProblem>,
     /// The last event that is in it.
     pub(crate) end: u64,
+    /// What was read after the snapshot.
+    pub(crate) tail: Tail,
+}
+
+/// What has been appended since the last snapshot, and how large that is: when the next is due.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Tail {
+    /// Events since.
+    pub(crate) events: u64,
+    /// Bytes of their payloads.
+    pub(crate) bytes: u64,
+    /// Bytes of the snapshot; 0 without one.
+    pub(crate) snapshot: u64,
 }
 
 /// A snapshot's body: files by their hashes.
@@ -60,6 +73,8 @@ impl Recalled {
             }
             for stored in page {
                 let seq = stored.head.seq;
+                recalled.tail.events += 1;
+                recalled.tail.bytes += stored.payload.len() as u64;
                 let entry = replay::decode(run, stored)?;
                 recalled.take(store, objects, run, &entry).await?;
                 recalled.end = seq;
@@ -76,12 +91,17 @@ impl Recalled {
     ) -> Result<(), RuntimeError> {
         self.state.fold(entry);
         self.project.replay(objects, &entry.event).await?;
+        // A file that was written again deserves to be told of again.
+        for path in entry.event.changed_paths() {
+            self.told.retain(|known| known.place.as_ref().is_none_or(|at| at.path != path.as_str()));
+        }
         match &entry.event {
             Event::Session(session) => {
                 self.project = replay::project(store, objects, session.project_id, Some(run)).await?;
                 self.base = self.project.files().clone();
             }
             Event::PreviewProblem(problem) => self.told.push(problem.clone()),
+            Event::PreviewUrl(_) => self.told.clear(),
             // A fork begins with the files that its source began with.
             Event::FileCompleted(FileCompleted { path, by: Author::Template | Author::Restored, .. })
                 if entry.step.is_none() =>
@@ -110,6 +130,7 @@ impl Recalled {
 
     /// What a snapshot holds; none if it is not one that this version made.
     pub(crate) async fn restore(objects: &dyn Objects, snapshot: Snapshot) -> Result<Option<Self>, RuntimeError> {
+        let tail = Tail { snapshot: snapshot.body.len() as u64, ..Tail::default() };
         let body = match serde_json::from_slice::<Body>(&snapshot.body) {
             Ok(body) if body.version == VERSION => body,
             Ok(_) | Err(_) => return Ok(None),
@@ -129,6 +150,6 @@ impl Recalled {
         };
         let base = body.base.iter().map(|(path, kept)| Some((path.clone(), file(kept)?))).collect::<Option<_>>();
         let (Some(base), Some(project)) = (base, Project::of_kept(&body.project, &bytes)) else { return Ok(None) };
-        Ok(Some(Self { state: body.state, project, base, told: body.told, end: snapshot.seq }))
+        Ok(Some(Self { state: body.state, project, base, told: body.told, end: snapshot.seq, tail }))
     }
 }

@@ -7,15 +7,15 @@ mod keep;
 mod look;
 mod skill;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::api::Role;
 use contract::event::{
     Author, Budget, Event, FileCompleted, FileDeleted, Finish, Head, ModelRef, NewEvent, PreviewProblem, RunFailed,
     RunStarted, Said, Session, StepKind, StepState, StepStatus, StopReason, TimerFired, TurnCompleted, Usage, Work,
 };
-use contract::api::Role;
 use contract::{ProjectPath, StepId};
 use engine::prompt::{Material, PromptMessage, Speaker};
 use engine::{Effect, RunState};
@@ -76,6 +76,8 @@ pub(crate) struct Task {
     history: Vec<PromptMessage>,
     turns: HashMap<StepId, Ingest>,
     timers: BTreeMap<String, u64>,
+    /// What the model has changed since the call in hand was started: it is written behind it, so it is the later word.
+    meanwhile: BTreeSet<ProjectPath>,
     hands: Hands,
     reports: mpsc::Receiver<Report>,
     /// What needed no hands, for the next round.
@@ -93,7 +95,7 @@ impl Task {
     pub(crate) async fn open(runtime: Arc<Runtime>, worker: String, claim: Claim) -> Result<Self, RuntimeError> {
         let inbox = runtime.ports.bus.listen(Wake::Inbox(claim.run_id));
         let (store, objects) = (runtime.ports.store.as_ref(), runtime.ports.objects.as_ref());
-        let Recalled { state, project, base, told, end } = Recalled::of(store, objects, claim.run_id).await?;
+        let Recalled { state, project, base, told, end, tail } = Recalled::of(store, objects, claim.run_id).await?;
         let unsealed = || RuntimeError::BadEvent { run: claim.run_id, seq: 2, reason: "the run has no session".into() };
         let session = state.session.clone().ok_or_else(unsealed)?;
         let row = store.project(session.project_id).await?.ok_or_else(unsealed)?;
@@ -115,13 +117,14 @@ impl Task {
             history,
             turns,
             timers,
+            meanwhile: BTreeSet::new(),
             hands,
             reports,
             own: vec![],
             progress: None,
             inbox,
             next_poll,
-            upkeep: Upkeep::default(),
+            upkeep: Upkeep::new(tail),
         })
     }
 
@@ -243,6 +246,7 @@ impl Task {
                     let ingest =
                         self.turns.entry(step.0.clone()).or_insert_with(|| Ingest::new(step.0.clone(), step.1));
                     for event in ingest.take(&self.runtime.limits, &mut self.project, frame) {
+                        self.meanwhile.extend(event.changed_paths().cloned());
                         self.note_file(round, &event);
                         self.push(round, Some(step.clone()), event, None);
                     }
@@ -272,7 +276,8 @@ impl Task {
                     }
                 }
             }
-            Report::Changed(step, changes) => {
+            Report::Changed(step, mut changes) => {
+                changes.retain(|(path, _)| !self.meanwhile.contains(path));
                 for (path, content) in changes {
                     self.changed(round, Some(&step), path, content, Author::Command).await?;
                 }
@@ -367,6 +372,8 @@ impl Task {
             self.state.fold(&entry);
             if let Event::StepState(_) = &entry.event {
                 let _ = self.project.fold(&entry.event);
+            } else if let Event::ToolStarted(_) = &entry.event {
+                self.meanwhile.clear();
             }
             for row in projection::rows(&self.state, &entry) {
                 let doing = matches!(row, RowChange::Progress { .. }).then(|| row.clone());

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::RunId;
+use futures::future::join_all;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::bus::Wake;
 use crate::ports::objects::ObjectsError;
-use crate::ports::store::{AppendError, Claim, StoreError};
+use crate::ports::store::{AppendError, Claim, StoreError, StoreFault};
 use crate::task::{self, End, Task};
 use crate::{Runtime, RuntimeError};
 
@@ -30,6 +31,8 @@ pub struct Worker {
     beat: Instant,
     /// From when on runs are claimed again, after one was lost to a fault that the next might meet too.
     rested: Instant,
+    /// Claims that could not be given back, since the store did not answer: tried again, so that nobody waits for their leases.
+    owed: Vec<Claim>,
 }
 
 struct Held {
@@ -42,7 +45,8 @@ impl Worker {
     /// A worker with a name that events show.
     pub fn new(runtime: Arc<Runtime>, name: String) -> Self {
         let now = Instant::now();
-        Self { runtime, name, held: HashMap::new(), tasks: JoinSet::new(), renewed: now, beat: now, rested: now }
+        let (held, tasks, owed) = (HashMap::new(), JoinSet::new(), vec![]);
+        Self { runtime, name, held, tasks, renewed: now, beat: now, rested: now, owed }
     }
 
     /// Works until `stop`; then hands its runs back, for others or for its own next start.
@@ -58,11 +62,12 @@ impl Worker {
             } else if Instant::now() >= self.beat {
                 self.beat = Instant::now() + if self.renew().await { heartbeat } else { poll };
             }
-            if Instant::now() >= self.rested
-                && let Err(error) = self.claim(&stop).await
-            {
-                tracing::error!(%error, "runs could not be claimed");
-                self.rested = Instant::now() + poll;
+            if Instant::now() >= self.rested {
+                self.give_back().await;
+                if let Err(error) = self.claim(&stop).await {
+                    tracing::error!(%error, "runs could not be claimed");
+                    self.rested = Instant::now() + poll;
+                }
             }
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -72,8 +77,15 @@ impl Worker {
                 () = tokio::time::sleep(poll) => {}
             }
         }
-        while let Some(done) = self.tasks.join_next_with_id().await {
-            self.done(done).await;
+        let grace = Duration::from_millis(self.runtime.limits.shutdown_ms);
+        let drained = async {
+            while let Some(done) = self.tasks.join_next_with_id().await {
+                self.done(done).await;
+            }
+            self.give_back().await;
+        };
+        if tokio::time::timeout(grace, drained).await.is_err() {
+            tracing::warn!("runs could not be stopped within shutdown_ms; their leases end by themselves");
         }
     }
 
@@ -84,7 +96,13 @@ impl Worker {
             return Ok(());
         }
         let now = self.runtime.ports.world.now_ms();
-        for claim in self.runtime.ports.store.claim(&self.name, room, now, limits.lease_ms).await? {
+        let asked = self.runtime.ports.store.claim(&self.name, room, now, limits.lease_ms);
+        // Not longer than until leases have to be lengthened again.
+        let claimed = match tokio::time::timeout(Duration::from_millis(limits.heartbeat_ms), asked).await {
+            Ok(claimed) => claimed?,
+            Err(_elapsed) => return Err(StoreError::new(StoreFault::Unavailable, "the store does not answer")),
+        };
+        for claim in claimed {
             let lost = CancellationToken::new();
             metrics::counter!("baton_runs_claimed_total").increment(1);
             let performed = perform(self.runtime.clone(), self.name.clone(), claim, stop.clone(), lost.clone());
@@ -130,10 +148,36 @@ impl Worker {
         self.hand_back(claim).await;
     }
 
-    async fn hand_back(&self, claim: Claim) {
-        if let Err(error) = self.runtime.ports.store.release(claim).await {
-            tracing::warn!(run = %claim.run_id, %error, "a run could not be handed back; its lease ends by itself");
+    async fn hand_back(&mut self, claim: Claim) {
+        self.owed.push(claim);
+        self.give_back().await;
+    }
+
+    /// Gives back what is owed. What cannot be given back now is tried again; at the latest its lease ends by itself.
+    async fn give_back(&mut self) {
+        if self.owed.is_empty() {
+            return;
         }
+        let store = self.runtime.ports.store.clone();
+        let release = |claim: Claim| {
+            let store = store.clone();
+            async move { store.release(claim).await }
+        };
+        let released = join_all(self.owed.iter().copied().map(release));
+        let most = Duration::from_millis(self.runtime.limits.heartbeat_ms);
+        let Ok(released) = tokio::time::timeout(most, released).await else {
+            return tracing::warn!("runs could not be handed back yet: the store does not answer");
+        };
+        let mut outcomes = released.into_iter();
+        self.owed.retain(|claim| match outcomes.next() {
+            Some(Err(error)) => {
+                tracing::warn!(run = %claim.run_id, %error, "a run could not be handed back yet");
+                true
+            }
+            Some(Ok(())) | None => false,
+        });
+        // Whoever has room need not find them by looking.
+        self.runtime.ports.bus.send(Wake::Claimable);
     }
 
     /// Lengthens the leases. If that cannot be done in time, stops everything before another worker may begin.
@@ -172,17 +216,35 @@ async fn perform(
     stop: CancellationToken,
     lost: CancellationToken,
 ) -> End {
-    match Task::open(runtime.clone(), worker, claim).await {
-        Ok(task) => task.run(stop, lost).await,
-        Err(
-            error @ (RuntimeError::BadEvent { .. }
-            | RuntimeError::LostObject { .. }
-            | RuntimeError::BadManifest(_)
-            | RuntimeError::Objects(ObjectsError::Damaged(_))),
-        ) => match task::give_up(&runtime, claim, &error).await {
+    let end = if claim.epoch > runtime.limits.run_claims {
+        End::Lost(RuntimeError::Hopeless { claims: runtime.limits.run_claims })
+    } else {
+        match Task::open(runtime.clone(), worker, claim).await {
+            Ok(task) => task.run(stop, lost).await,
+            Err(error) => End::Lost(error),
+        }
+    };
+    match end {
+        End::Lost(error) if is_for_good(&error) => match task::give_up(&runtime, claim, &error).await {
             Ok(()) => End::Finished,
             Err(error) => End::Lost(error),
         },
-        Err(error) => End::Lost(error),
+        End::Finished | End::Drained | End::Lost(_) => end,
+    }
+}
+
+/// Whether the run would fail in the same way at every worker.
+fn is_for_good(error: &RuntimeError) -> bool {
+    match error {
+        RuntimeError::BadEvent { .. }
+        | RuntimeError::LostObject { .. }
+        | RuntimeError::BadManifest(_)
+        | RuntimeError::Hopeless { .. }
+        | RuntimeError::Objects(ObjectsError::Damaged(_)) => true,
+        RuntimeError::Store(_)
+        | RuntimeError::Append(_)
+        | RuntimeError::Objects(_)
+        | RuntimeError::Sandbox(_)
+        | RuntimeError::Broken => false,
     }
 }

@@ -26,6 +26,7 @@ const MARK: &str = "***";
 pub struct ServiceUrl {
     url: String,
     shown: String,
+    password: Option<String>,
 }
 
 impl ServiceUrl {
@@ -39,7 +40,12 @@ impl ServiceUrl {
         let host = url.host_str().unwrap_or_default();
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
         let shown = format!("{}://{who}{host}{port}{}", url.scheme(), url.path().trim_end_matches('/'));
-        Self { url: url.as_str().to_owned(), shown }
+        Self { url: url.as_str().to_owned(), shown, password: url.password().map(str::to_owned) }
+    }
+
+    /// The password in it, as it is written there.
+    pub fn password(&self) -> Option<String> {
+        self.password.clone()
     }
 
     /// The whole address, for the adapter that opens it.

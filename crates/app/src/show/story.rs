@@ -96,7 +96,9 @@ impl Story {
         match event {
             Event::FileStarted(file) => self.now = format!("Writing {}", file.path),
             Event::FileCompleted(file) => match file.by {
-                Author::Model | Author::Command | Author::Person => lines.push(format!("+ {}  {}", file.path, bytes(file.bytes))),
+                Author::Model | Author::Command | Author::Person => {
+                    lines.push(format!("+ {}  {}", file.path, bytes(file.bytes)))
+                }
                 Author::Template | Author::Restored => {}
             },
             Event::FileEdited(file) => {

@@ -219,8 +219,11 @@ impl Load {
             }
         };
         let all = |_: &View| false;
-        let (one, other, ()) =
-            tokio::join!(self.wire.follow(&run.id, readings[0], all), self.wire.follow(&run.id, readings[1], all), stop);
+        let (one, other, ()) = tokio::join!(
+            self.wire.follow(&run.id, readings[0], all),
+            self.wire.follow(&run.id, readings[1], all),
+            stop
+        );
         let afterwards = Reading { first: readings[0].first + 1, multiplexed: false, leaves_after: None };
         let stored = self.wire.follow(&run.id, afterwards, |_| false).await;
         let mut faults = vec![];

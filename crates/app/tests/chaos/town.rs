@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use adapters::model::scripted::{Ledger, ServeOptions, serve};
 use adapters::model::Scripts;
+use adapters::model::scripted::{Ledger, ServeOptions, serve};
 use rustix::process::{Pid, Signal, kill_process};
 use sim::servers::{Postgres, Redis, free_port};
 use tempfile::TempDir;
@@ -156,12 +156,8 @@ impl Town {
         let scripts = Scripts::read([("script", plan.script)]).unwrap();
         let options = ServeOptions { ledger: ledger.clone(), ..ServeOptions::default() };
         tokio::spawn(serve(listener, scripts, options, model_stop.clone()));
-        let seat = |role, name: &str, n| Seat {
-            role,
-            name: format!("{name}-{n}"),
-            port: free_port(),
-            held: Mutex::default(),
-        };
+        let seat =
+            |role, name: &str, n| Seat { role, name: format!("{name}-{n}"), port: free_port(), held: Mutex::default() };
         let servers = (1..=plan.servers).map(|n| seat(Role::Server, "server", n));
         let seats = servers.chain((1..=plan.workers).map(|n| seat(Role::Worker, "worker", n))).collect();
         let town = Arc::new(Self {
@@ -285,9 +281,15 @@ impl Town {
     pub fn debug_stack(&self, seat: &Seat) {
         let pid = lock(&seat.held).child.as_ref().map(Child::id).unwrap();
         println!("{} NOT STOPPED {} {}", now_ms(), seat.name, self.last_words(seat));
-        let out = Command::new("gdb").args(["-p", &pid.to_string(), "-batch", "-ex", "thread apply all bt 40"]).output().unwrap();
+        let out = Command::new("gdb")
+            .args(["-p", &pid.to_string(), "-batch", "-ex", "thread apply all bt 40"])
+            .output()
+            .unwrap();
         println!("{}", String::from_utf8_lossy(&out.stdout));
-        let out = Command::new("sh").args(["-c", &format!("ls -l /proc/{pid}/fd; cat /proc/{pid}/task/*/wchan; ss -tnp | grep {pid}")]).output().unwrap();
+        let out = Command::new("sh")
+            .args(["-c", &format!("ls -l /proc/{pid}/fd; cat /proc/{pid}/task/*/wchan; ss -tnp | grep {pid}")])
+            .output()
+            .unwrap();
         println!("{}", String::from_utf8_lossy(&out.stdout));
     }
 

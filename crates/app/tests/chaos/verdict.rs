@@ -97,14 +97,18 @@ impl Verdict {
         let ask = |sql: &str| town.postgres.ask(&town.postgres.url(), sql);
         let mut expected: Vec<_> = book.runs.iter().map(|run| format!("{}|{}", run.request(), uuid(run))).collect();
         expected.sort();
-        let mut stored: Vec<_> = ask("SELECT m.text, r.id FROM runs r JOIN messages m ON m.run_id = r.id AND m.role = 'user'")
-            .lines()
-            .filter_map(|line| line.rsplit_once('|').map(|(text, id)| format!("{text}|'{:032x}'::uuid", bits_of(id))))
-            .collect();
+        let mut stored: Vec<_> =
+            ask("SELECT m.text, r.id FROM runs r JOIN messages m ON m.run_id = r.id AND m.role = 'user'")
+                .lines()
+                .filter_map(|line| {
+                    line.rsplit_once('|').map(|(text, id)| format!("{text}|'{:032x}'::uuid", bits_of(id)))
+                })
+                .collect();
         stored.sort();
         if expected != stored {
             let (expected, stored): (BTreeSet<_>, BTreeSet<_>) = (expected.iter().collect(), stored.iter().collect());
-            let (lost, made): (Vec<_>, Vec<_>) = (expected.difference(&stored).collect(), stored.difference(&expected).collect());
+            let (lost, made): (Vec<_>, Vec<_>) =
+                (expected.difference(&stored).collect(), stored.difference(&expected).collect());
             self.fault(format!("accepted and not there, or twice: {lost:?}; there and never accepted: {made:?}"));
         }
         let keys = ask("SELECT key FROM idempotency");
@@ -166,7 +170,10 @@ impl Verdict {
         for (label, done) in &told.commands {
             let ran = seen.commands.get(label).map_or(0, BTreeSet::len);
             if ran > done.started as usize {
-                self.fault(format!("{}: the command {label} ran {ran} times and was begun {} times", run.id, done.started));
+                self.fault(format!(
+                    "{}: the command {label} ran {ran} times and was begun {} times",
+                    run.id, done.started
+                ));
             }
         }
         let of_run = seen.commands.keys().filter(|label| label.split('.').next() == Some(&run.key));
@@ -178,7 +185,10 @@ impl Verdict {
         for ((_, turn), asked) in seen.asked.range((request.clone(), 0)..=(request, u32::MAX)) {
             let begun = told.turns.get(turn).copied().unwrap_or_default();
             if *asked > begun {
-                self.fault(format!("{}: the model was asked {asked} times for turn {turn}, which was begun {begun} times", run.id));
+                self.fault(format!(
+                    "{}: the model was asked {asked} times for turn {turn}, which was begun {begun} times",
+                    run.id
+                ));
             }
         }
     }
@@ -310,7 +320,11 @@ impl Verdict {
         let mut text = String::new();
         let _ = writeln!(text, "  runs        {} {:?}", book.runs.len(), self.ends);
         let _ = writeln!(text, "  events      {}", self.events);
-        let _ = writeln!(text, "  recoveries  {} claims after the first, {} results taken over", self.recoveries, self.replayed);
+        let _ = writeln!(
+            text,
+            "  recoveries  {} claims after the first, {} results taken over",
+            self.recoveries, self.replayed
+        );
         let Done { started, succeeded, interrupted } = self.commands;
         let _ = writeln!(
             text,
@@ -327,11 +341,16 @@ impl Verdict {
             book.repeated
         );
         let _ = writeln!(text, "  previews    {} looked at", self.previews);
-        let _ = writeln!(text, "  witnesses   {} commands seen to run, {} questions to the model", self.ran, self.asked);
+        let _ =
+            writeln!(text, "  witnesses   {} commands seen to run, {} questions to the model", self.ran, self.asked);
         for ((how, database), times) in &self.takeovers {
             let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
             let also = if *database { ", the database away as well" } else { "" };
-            let _ = writeln!(text, "  takeovers   {:>4} after {how}: median {median} ms, slowest {most} ms{also}", times.len());
+            let _ = writeln!(
+                text,
+                "  takeovers   {:>4} after {how}: median {median} ms, slowest {most} ms{also}",
+                times.len()
+            );
         }
         text
     }
@@ -339,7 +358,8 @@ impl Verdict {
 
 /// How long runs lay still before another worker had them, from what happened to theirs; apart, when the database was away as well.
 fn takeovers(told: &Told, appends: &[Append], blows: &[Blow], found: &mut Takeovers) {
-    let at = |seq: u64| appends.iter().find(|append| (append.first..=append.last).contains(&seq)).map(|append| append.at_ms);
+    let at =
+        |seq: u64| appends.iter().find(|append| (append.first..=append.last).contains(&seq)).map(|append| append.at_ms);
     for pair in told.starts.windows(2) {
         let (Some(from), Some(to)) = (at(pair[0].seq), at(pair[1].seq)) else { continue };
         let is_its = |blow: &&Blow| blow.worker == pair[0].worker && (from..=to).contains(&blow.at_ms);
@@ -363,7 +383,9 @@ fn stored(town: &Town, runs: &[Run], ids: &str) -> BTreeMap<String, View> {
     let names: BTreeMap<u128, &str> = runs.iter().map(|run| (bits(run), run.id.as_str())).collect();
     let mut logs: BTreeMap<String, View> = BTreeMap::new();
     for line in town.postgres.ask(&town.postgres.url(), &ask).lines() {
-        let [run, seq, at, step, attempt, payload] = line.splitn(6, '|').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let [run, seq, at, step, attempt, payload] = line.splitn(6, '|').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
         let id = names[&bits_of(run)];
         let mut json: Value = serde_json::from_str(payload).unwrap();
         for (field, value) in [("v", "1"), ("at", at), ("attempt", attempt)] {

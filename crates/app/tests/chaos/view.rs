@@ -21,6 +21,11 @@ impl Seen {
         self.json["type"].as_str().unwrap_or_default()
     }
 
+    /// Its first place: several, if deltas were joined for a reader.
+    pub fn first(&self) -> u64 {
+        self.json["from_seq"].as_u64().unwrap_or(self.seq)
+    }
+
     pub fn text(&self, field: &str) -> &str {
         self.json[field].as_str().unwrap_or_default()
     }
@@ -95,6 +100,14 @@ impl View {
             }
         }
         joined
+    }
+
+    /// Whether it goes on where another one ended; a delta may have grown.
+    pub fn continues(&self, former: &Self) -> bool {
+        let (now, then) = (self.canonical(), former.canonical());
+        let Some((last, rest)) = then.split_last() else { return true };
+        let grown = |now: &Value| stream(now) == stream(last) && text_of(now).starts_with(text_of(last));
+        now.starts_with(rest) && now.get(rest.len()).is_some_and(|now| now == last || is_delta(now) && grown(now))
     }
 
     /// A number that tells this log from others.

@@ -144,7 +144,8 @@ fn is_same(pid: u32, words: &str) -> bool {
 pub fn processes() -> Vec<(u32, String)> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| Some((pid, String::from_utf8(fs::read(format!("/proc/{pid}/cmdline")).ok()?).ok()?))).collect()
+    pids.filter_map(|pid| Some((pid, String::from_utf8(fs::read(format!("/proc/{pid}/cmdline")).ok()?).ok()?)))
+        .collect()
 }
 
 /// Processes whose words hold a text and that are more than a name.
@@ -171,7 +172,8 @@ fn look_at_model(seen: &mut Seen, ledger: &Ledger, known: &mut u64) {
             continue;
         }
         if entry.n > *known + 1 {
-            seen.faults.push(format!("more than {LEDGER_ENTRIES} questions to the model came at once; some were missed"));
+            seen.faults
+                .push(format!("more than {LEDGER_ENTRIES} questions to the model came at once; some were missed"));
         }
         *known = entry.n;
         match (&entry.problem, entry.turn) {

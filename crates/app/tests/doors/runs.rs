@@ -215,6 +215,30 @@ fn a_run_is_told_again_and_travels_in_a_file() {
 }
 
 #[test]
+fn what_is_stored_otherwise_than_the_log_says_ends_a_replay_with_1() {
+    // E22
+    let mut house = House::with_script(SCRIPT);
+    let (_reader, mut lines) = house.follow(&["run", "never", "--json"]);
+    let run = lines.event("tool_started")["run_id"].as_str().unwrap().to_owned();
+    let (code, text) = told(&house.run(&["replay", &run]));
+    assert!(code == Some(1) && text.contains("has not ended"), "{code:?} {text}");
+    house.run(&["cancel", &run]);
+    assert_eq!(told(&house.run(&["replay", &run])).0, Some(0));
+    house.stop_server();
+    // A call's key stands in its row alone, and nowhere in the log.
+    let file = house.data().join("baton.db");
+    let mut bytes = fs::read(&file).unwrap();
+    let key = bytes.windows(15).position(|window| window == b"turn-1/command/").unwrap();
+    bytes[key + 5] = b'9';
+    fs::write(&file, bytes).unwrap();
+    house.start();
+    let output = house.run(&["replay", &run]);
+    let story = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(told(&output).0, Some(1), "{story}");
+    assert!(story.trim_end().ends_with("✗ call 1: the row is another than the log draws"), "{story}");
+}
+
+#[test]
 fn a_file_is_put_by_hand_and_a_version_is_restored() {
     // Promise 7
     let house = House::with_script(SCRIPT);

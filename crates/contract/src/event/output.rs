@@ -20,7 +20,7 @@ pub enum BuildState {
 /// Why a build failed (E19).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BuildError {
-    /// Stable code: `build_failed`, `build_timed_out`, `no_output`, `output_too_large`, `build_interrupted`.
+    /// Stable code: `build_failed`, `build_timed_out`, `no_output`, `output_too_large`, `build_interrupted`, `build_stopped`.
     pub code: String,
     /// What happened, in a sentence.
     pub message: String,

@@ -32,7 +32,10 @@ pub(super) fn next(state: &RunState, d: &mut Decision) {
 }
 
 /// A step failed for good, and with it the run.
-pub(super) fn failed(step: &Step, d: &mut Decision) {
+pub(super) fn failed(state: &RunState, step: &Step, d: &mut Decision) {
+    for other in state.steps.iter().filter(|other| matches!(other.status, StepStatus::Pending | StepStatus::Running)) {
+        d.set(other, StepStatus::Skipped, other.attempt, Some(format!("{} failed", step.id)));
+    }
     let reason = step.reason.as_deref().unwrap_or_default();
     let (code, action) = match &step.fault {
         Some(fault) => (fault.code.clone(), fault.action.clone()),

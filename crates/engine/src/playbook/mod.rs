@@ -30,7 +30,7 @@ pub(crate) fn next(limits: &Limits, state: &RunState, step: &Step, d: &mut Decis
 pub(crate) fn failed(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
     match work(state) {
         Work::Message | Work::Change { .. } => app::failed(limits, state, step, d),
-        Work::Graph { .. } => graph::failed(step, d),
+        Work::Graph { .. } => graph::failed(state, step, d),
     }
 }
 

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use super::clean::Cleaner;
 use super::content_of;
+use crate::ports::objects::ObjectsError;
 use crate::ports::store::StoreError;
 use crate::{Project, Runtime, RuntimeError, history, replay};
 
@@ -49,7 +50,11 @@ impl Runtime {
         view.last_seq = log.len() as u64;
         let session = session(&log).ok_or_else(|| history::unsealed(run))?;
         let earlier = history::before(store, user, session, run).await?;
-        let base = history::files_before(store, objects, user, &view).await?;
+        let base = match history::files_before(store, objects, user, &view).await {
+            // What is broken is what is reported: the run is told as far as it can be.
+            Err(error) if is_lost(&error) => Project::default(),
+            other => other?,
+        };
         let contents = self.contents(&base, session, &log, files).await?;
         let mut cleaner = Cleaner::new(self.private_words(), &log, contents);
         let events = cleaner.log(log, &base, files);
@@ -134,7 +139,8 @@ impl Runtime {
         }
         for sha256 in named {
             if !contents.contains_key(sha256) {
-                let bytes = self.ports.objects.get(sha256).await?;
+                let bytes = self.ports.objects.get(sha256).await.map_err(RuntimeError::from);
+                let bytes = bytes.or_else(|error| if is_lost(&error) { Ok(None) } else { Err(error) })?;
                 contents.insert(sha256.clone(), bytes);
             }
         }
@@ -169,6 +175,16 @@ impl Runtime {
         }
         Ok(written(&bundle)?.into())
     }
+}
+
+/// Whether something that was stored is not there any more, or is damaged.
+fn is_lost(error: &RuntimeError) -> bool {
+    matches!(
+        error,
+        RuntimeError::LostObject { .. }
+            | RuntimeError::BadManifest(_)
+            | RuntimeError::Objects(ObjectsError::Damaged(_) | ObjectsError::BadHash(_))
+    )
 }
 
 /// The sealed envelope in a log.

@@ -57,7 +57,13 @@ pub(super) async fn perform(actor: &mut Actor, step: StepRef) {
                 BuildStatus { status: BuildState::Failed, build_id, duration_ms, error: Some(told), output: None };
             vec![status.into(), error.into()]
         }
-        Err(Failure::Stopped) => return actor.report(Report::Stopped(step)).await,
+        Err(Failure::Stopped) => {
+            let message = "The build was stopped.".to_owned();
+            let error = Some(BuildError { code: "build_stopped".into(), message, log_tail: String::new() });
+            let status = BuildStatus { status: BuildState::Failed, build_id, duration_ms, error, output: None };
+            actor.report(Report::Events(step.clone(), vec![status.into()], None)).await;
+            return actor.report(Report::Stopped(step)).await;
+        }
     };
     actor.report(Report::Events(step, events, None)).await;
 }

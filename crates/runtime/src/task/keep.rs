@@ -10,33 +10,34 @@ use bytes::Bytes;
 
 use super::Task;
 use crate::ports::store::{Claim, Entry, Snapshot};
-use crate::recall::Recalled;
+use crate::recall::{Recalled, Tail};
 use crate::{Runtime, RuntimeError};
 
-/// What has been appended since the last snapshot, and what the objects hold.
-#[derive(Default)]
+/// When the next snapshot is due, and what the objects hold.
 pub(super) struct Upkeep {
-    events: u64,
-    bytes: u64,
-    /// Size of the last snapshot.
-    last: u64,
+    tail: Tail,
     /// Hashes of bytes that are objects already, or are being put.
     known: Arc<Mutex<HashSet<String>>>,
 }
 
 impl Upkeep {
+    /// The upkeep of a run that was just recalled.
+    pub(super) fn new(tail: Tail) -> Self {
+        Self { tail, known: Arc::default() }
+    }
+
     /// Counts what is appended.
     pub(super) fn note(&mut self, entries: &[Entry]) {
-        self.events += entries.len() as u64;
-        self.bytes += entries.iter().map(|entry| entry.payload.len() as u64).sum::<u64>();
+        self.tail.events += entries.len() as u64;
+        self.tail.bytes += entries.iter().map(|entry| entry.payload.len() as u64).sum::<u64>();
     }
 }
 
 impl Task {
     /// Keeps a snapshot if one is due. The run does not wait for it; if it fails, the log is enough.
     pub(super) fn keep(&mut self) {
-        let due = self.upkeep.events >= self.runtime.limits.snapshot_events && self.upkeep.bytes >= self.upkeep.last;
-        if !due {
+        let tail = self.upkeep.tail;
+        if tail.events < self.runtime.limits.snapshot_events || tail.bytes < tail.snapshot {
             return;
         }
         let Ok((snapshot, bytes)) = Recalled::snapshot(&self.state, &self.project, &self.base, &self.told, self.end)
@@ -46,8 +47,7 @@ impl Task {
         let mut known = self.upkeep.known.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = bytes.into_iter().filter_map(|(hash, content)| known.insert(hash).then_some(content)).collect();
         drop(known);
-        (self.upkeep.events, self.upkeep.bytes) = (0, 0);
-        self.upkeep.last = snapshot.body.len() as u64;
+        self.upkeep.tail = Tail { snapshot: snapshot.body.len() as u64, ..Tail::default() };
         let (runtime, claim, known) = (self.runtime.clone(), self.claim, self.upkeep.known.clone());
         self.hands.aside(async move {
             if let Err(error) = put(&runtime, claim, snapshot, fresh).await {

@@ -1,19 +1,21 @@
 //! Steps that do nothing: in chains, and fanned out. What is left is what durability costs.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use contract::event::Work;
 use runtime::ports::Model;
 
 use super::figures::{ROUNDS, commits, cpu, median, part, tell};
-use super::house::{House, Site, chain, echo, file_bytes, limits, tokio};
+use super::house::{self, House, Site, chain, echo, file_bytes, limits};
 use super::talker::{Talk, Talker};
 
 /// Steps of one chain.
 const LENGTH: usize = 100;
 /// Chains at once, and how many each client has performed one after the other in a round.
-const CLIENTS: [(usize, usize); 3] = [(1, 10), (16, 2), (64, 1)];
+const CLIENTS: [(usize, usize); 3] = [(1, 10), (16, 4), (64, 1)];
+/// How often one of several clients looks whether its run has ended.
+const CALM: Duration = Duration::from_millis(20);
 /// Steps between the first and the last of a fan-out.
 const WIDTH: usize = 100;
 /// Fan-outs of one round, one after the other.
@@ -35,7 +37,7 @@ fn silent() -> Arc<dyn Model> {
 pub fn chains(site: &Site) {
     for (clients, times) in CLIENTS {
         let place = site.place(&format!("chain-{clients}"));
-        let mut rounds: Vec<Round> = tokio().block_on(async {
+        let mut rounds: Vec<Round> = house::tokio().block_on(async {
             let house = Arc::new(House::open(&place, silent(), limits(), Some("bench")).await);
             let mut rounds = vec![];
             for _ in 0..=ROUNDS {
@@ -64,23 +66,26 @@ pub fn chains(site: &Site) {
     }
 }
 
+/// Each client has a user of its own and performs its chains one after the other.
 async fn round(house: &Arc<House>, clients: usize, times: usize) -> Round {
-    let (start, cpu_before, commits_before) = (Instant::now(), cpu(std::process::id()), commits());
+    let (start, cpu_before, commits_before) = (house.now_ms(), cpu(std::process::id()), commits());
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..clients {
         let house = house.clone();
         tasks.spawn(async move {
-            let mut ends = house.ends();
+            let (user, mut ends, mut last) = (house.stranger(), house.ends(), 0);
+            let calm = if clients > 1 { CALM } else { Duration::ZERO };
             for _ in 0..times {
-                let run = house.admit(chain(LENGTH)).await;
-                house.ended(run, &mut ends).await;
+                let admitted = house.admit_for(user, chain(LENGTH)).await;
+                last = house.ended(admitted, &mut ends, calm).await;
             }
+            last
         });
     }
-    tasks.join_all().await;
+    let last = tasks.join_all().await.into_iter().max().unwrap_or(start);
     Round {
         steps: (clients * times * LENGTH) as f64,
-        wall: start.elapsed().as_secs_f64(),
+        wall: last.saturating_sub(start) as f64 / 1e3,
         cpu: cpu(std::process::id()) - cpu_before,
         commits: (commits() - commits_before) as f64,
     }
@@ -90,15 +95,15 @@ async fn round(house: &Arc<House>, clients: usize, times: usize) -> Round {
 pub fn fan_out(site: &Site) {
     let place = site.place("fan-out");
     let (mut p50s, mut p99s, mut per_run) = (vec![], vec![], vec![]);
-    tokio().block_on(async {
+    house::tokio().block_on(async {
         let house = House::open(&place, silent(), limits(), Some("bench")).await;
         let mut ends = house.ends();
         for round in 0..=ROUNDS {
             let (mut times, before) = (vec![], commits());
             for _ in 0..FANS {
                 let start = Instant::now();
-                let run = house.admit(fan()).await;
-                house.ended(run, &mut ends).await;
+                let admitted = house.admit(fan()).await;
+                house.ended(admitted, &mut ends, Duration::ZERO).await;
                 times.push(start.elapsed().as_secs_f64() * 1e3);
             }
             if round > 0 {

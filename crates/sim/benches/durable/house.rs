@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// How long is waited for a wake-up before looking all the same.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Where stores are made, and with which settings.
 pub struct Site {
@@ -88,6 +88,15 @@ pub struct House {
     worker: Option<JoinHandle<()>>,
 }
 
+/// A run that somebody waits for.
+#[derive(Debug, Clone, Copy)]
+pub struct Admitted {
+    /// Whose it is.
+    pub user: UserId,
+    /// The run.
+    pub run: RunId,
+}
+
 impl House {
     /// Opens a store, and a worker of that name if there is one.
     pub async fn open(place: &Place, model: Arc<dyn Model>, limits: Limits, worker: Option<&str>) -> Self {
@@ -111,13 +120,23 @@ impl House {
         Self { runtime, user, stop, worker }
     }
 
-    /// The one user.
+    /// The owner, whose all runs are that were not admitted for somebody else.
     pub fn user(&self) -> UserId {
         self.user
     }
 
+    /// Admits a run of the owner in a chat of its own.
+    pub async fn admit(&self, work: Work) -> Admitted {
+        self.admit_for(self.user, work).await
+    }
+
+    /// Somebody else.
+    pub fn stranger(&self) -> UserId {
+        new_id(self.runtime.ports.world.as_ref())
+    }
+
     /// Admits a run in a chat of its own.
-    pub async fn admit(&self, work: Work) -> RunId {
+    pub async fn admit_for(&self, user: UserId, work: Work) -> Admitted {
         let world = self.runtime.ports.world.as_ref();
         let run_id: RunId = new_id(world);
         let session = Session {
@@ -135,7 +154,7 @@ impl House {
             fork: None,
         };
         let admission = Admission {
-            user: self.user,
+            user,
             run_id,
             session,
             new_chat: Some(NewChat { title: "bench".into(), slug: run_id.to_string().replace('_', "-") }),
@@ -147,7 +166,8 @@ impl House {
             alone: false,
             log: Begun::default(),
         };
-        self.runtime.admit(admission).await.expect("admitted").run_id
+        let run = self.runtime.admit(admission).await.expect("admitted").run_id;
+        Admitted { user, run }
     }
 
     /// Listens for the ends of runs.
@@ -155,17 +175,25 @@ impl House {
         self.runtime.ports.bus.listen(Wake::Claimable)
     }
 
-    /// Waits until a run has ended.
-    pub async fn ended(&self, run: RunId, ends: &mut Listener) {
+    /// Waits until a run has ended, and gives when that was. Looks at most every `calm`, since looking costs the store something.
+    pub async fn ended(&self, of: Admitted, ends: &mut Listener, calm: Duration) -> u64 {
         loop {
-            let view = self.runtime.ports.store.run(self.user, run).await.expect("the store answers");
+            let view = self.runtime.ports.store.run(of.user, of.run).await.expect("the store answers");
             let view = view.expect("the run is there");
-            if view.status.is_terminal() {
+            if let Some(ended) = view.ended_at {
                 assert_eq!(view.error, None, "the run went well");
-                return;
+                return ended;
             }
             let _elapsed = tokio::time::timeout(LOOK, ends.heard()).await;
+            if !calm.is_zero() {
+                tokio::time::sleep(calm).await;
+            }
         }
+    }
+
+    /// Milliseconds since the Unix epoch, by the clock that runs are dated with.
+    pub fn now_ms(&self) -> u64 {
+        self.runtime.ports.world.now_ms()
     }
 
     /// Lets the worker hand its runs back, and closes.
@@ -184,7 +212,10 @@ async fn store(place: &Place) -> (Arc<dyn Store>, Arc<dyn Bus>) {
             (Arc::new(store), Arc::new(LocalBus::new()))
         }
         Some((database, redis)) => {
-            let store = Postgres::open(database, &PostgresOptions::default()).await.expect("a store");
+            let lanes = std::env::var("BENCH_LANES").ok().and_then(|l| l.parse().ok()).unwrap_or(2);
+            let store = Postgres::open(database, &PostgresOptions { lanes, ..PostgresOptions::default() })
+                .await
+                .expect("a store");
             (Arc::new(store), Arc::new(RedisBus::open(redis).expect("an address")))
         }
     }

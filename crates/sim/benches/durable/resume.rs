@@ -7,7 +7,7 @@ use contract::RunId;
 use contract::event::Work;
 
 use super::figures::{ROUNDS, median, tell};
-use super::house::{House, Place, Site, limits, tokio};
+use super::house::{Admitted, House, Place, Site, limits, tokio};
 use super::talker::{Talk, Talker};
 
 /// Events of the logs that are compared.
@@ -51,12 +51,12 @@ fn prepare(place: &Place, events: u64) -> RunId {
     tokio.block_on(async {
         let model = Talker::new(Talk::Turns(events / 4), false);
         let house = House::open(place, model.clone(), limits(), Some("first")).await;
-        let run = house.admit(Work::Message).await;
+        let Admitted { user, run } = house.admit(Work::Message).await;
         model.open();
         let mut seen = 0;
         while seen < events {
             tokio::time::sleep(LOOK * 10).await;
-            seen = house.runtime.ports.store.run(house.user(), run).await.expect("an answer").expect("a run").last_seq;
+            seen = house.runtime.ports.store.run(user, run).await.expect("an answer").expect("a run").last_seq;
         }
         // A snapshot is put beside the run.
         tokio::time::sleep(LOOK * 100).await;
@@ -114,7 +114,7 @@ fn resume(place: &Place, run: RunId, events: u64) -> (f64, f64) {
             after = page.last().map_or(after, |event| event.head.seq);
             tokio::time::sleep(LOOK).await;
         };
-        house.ended(run, &mut ends).await;
+        house.ended(Admitted { user: house.user(), run }, &mut ends, Duration::ZERO).await;
         let ended = start.elapsed().as_secs_f64() * 1e3;
         house.close().await;
         (started, ended)

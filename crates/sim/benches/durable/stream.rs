@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use contract::event::Work;
 
 use super::figures::{ROUNDS, commits, cpu, median, memory, tell};
-use super::house::{House, Place, Site, limits, tokio};
+use super::house::{self, Admitted, House, Place, Site, limits};
 use super::talker::{Talk, Talker};
 
 /// Runs at once, and the rounds of four events that the model of each says.
@@ -28,7 +28,7 @@ pub fn measure(site: &Site) {
         let mut rounds: Vec<Measured> = vec![];
         let place = site.place(&format!("stream-{runs}"));
         for _ in 0..=ROUNDS {
-            rounds.push(tokio().block_on(round(&place, runs, Talk::Turns(turns))));
+            rounds.push(house::tokio().block_on(round(&place, runs, Talk::Turns(turns))));
         }
         let fresh = rounds.remove(0);
         let of = |figure: fn(&Measured) -> f64| median(&mut rounds.iter().map(figure).collect::<Vec<_>>());
@@ -50,7 +50,9 @@ pub fn measure(site: &Site) {
             tell(&format!("{case}, memory"), fresh.memory / runs as f64 * 1_024.0, "KiB/run", &site.setting);
         }
         let mut rounds: Vec<Measured> = (0..=ROUNDS)
-            .map(|n| tokio().block_on(round(&site.place(&format!("prose-{runs}-{n}")), runs, Talk::Prose(turns * 4))))
+            .map(|n| {
+                house::tokio().block_on(round(&site.place(&format!("prose-{runs}-{n}")), runs, Talk::Prose(turns * 4)))
+            })
             .collect();
         rounds.remove(0);
         let of = |figure: fn(&Measured) -> f64| median(&mut rounds.iter().map(figure).collect::<Vec<_>>());
@@ -76,8 +78,8 @@ async fn round(place: &Place, runs: usize, talk: Talk) -> Measured {
     let (start, cpu_before, commits_before) = (Instant::now(), cpu(std::process::id()), commits());
     model.open();
     let mut ends = house.ends();
-    for run in &ids {
-        house.ended(*run, &mut ends).await;
+    for admitted in &ids {
+        house.ended(*admitted, &mut ends, Duration::ZERO).await;
     }
     let pieces = match talk {
         Talk::Prose(pieces) => pieces,
@@ -96,10 +98,10 @@ async fn round(place: &Place, runs: usize, talk: Talk) -> Measured {
 }
 
 /// Events of runs, by their rows.
-async fn events(house: &House, runs: &[contract::RunId]) -> f64 {
+async fn events(house: &House, runs: &[Admitted]) -> f64 {
     let mut events = 0.0;
-    for run in runs {
-        let view = house.runtime.ports.store.run(house.user(), *run).await.expect("the store answers");
+    for of in runs {
+        let view = house.runtime.ports.store.run(of.user, of.run).await.expect("the store answers");
         events += view.expect("the run is there").last_seq as f64;
     }
     events

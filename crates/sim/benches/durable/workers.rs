@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::child::{Orders, Process, leased};
 use super::figures::{median, tell};
-use super::house::{House, Place, Site, chain, tokio};
+use super::house::{Admitted, House, Place, Site, chain, tokio};
 use super::kill::{RUNS, STEPS, Seen, note, repeated};
 use super::talker::{Talk, Talker};
 
@@ -77,7 +77,7 @@ async fn round(place: &Place, fate: Fate) -> (f64, Seen) {
     let _ready = (victim.line(), heir.line());
     let (send, mut events) = mpsc::channel(EVENTS);
     for _ in 0..RUNS {
-        let run = house.admit(chain(STEPS)).await;
+        let Admitted { run, .. } = house.admit(chain(STEPS)).await;
         let (mut reader, send) = (house.runtime.events(run, 0), send.clone());
         tokio::spawn(async move {
             while let Some(frame) = reader.next().await.expect("an event") {

@@ -324,8 +324,14 @@ impl State {
         !there
     }
 
-    /// Whether another family has its project: that which has begun there, else that of the oldest run.
+    /// Whether another family has its project: that which has begun there, else that of the oldest run. What was stopped before it
+    /// began waits for nobody.
     pub(super) fn has_to_wait(&self, run: &Run) -> bool {
+        let is_stopped =
+            |(_, of, item): &(u64, RunId, InboxItem)| *of == run.view.id && matches!(item, InboxItem::Cancel { .. });
+        if run.claim.as_ref().is_some_and(|claim| claim.epoch == 0) && self.inbox.iter().any(is_stopped) {
+            return false;
+        }
         let of_project = self.runs.iter().filter(|other| other.view.project_id == run.view.project_id);
         let active = of_project.filter_map(|other| other.claim.as_ref().map(|claim| (other, claim.epoch)));
         // Of equals the first.

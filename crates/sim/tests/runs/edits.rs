@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use contract::api::Accepted;
 use contract::event::{Author, Event, Work};
-use contract::{Limits, ProjectId, VersionId};
+use contract::{Limits, ProjectId, StepId, VersionId};
 use runtime::ports::store::AdmitError;
 use runtime::{ChangeError, Edit, Guard};
 
@@ -46,6 +46,10 @@ async fn an_edit_is_built_and_published_and_asks_no_model() {
     assert_eq!(by.count(), 2);
     let detail = house.runtime.ports.store.chat(USER, first.chat_id).await.unwrap().unwrap();
     assert_eq!(detail.messages[2].text, "Uploaded src/App.tsx, logo.svg");
+
+    let fork = house.runtime.fork(USER, run.run_id, &StepId::new("build-1"), None, None).await.unwrap();
+    assert_eq!(house.end(fork.run_id).await, "completed Done");
+    assert_eq!(house.files(&fork).await, house.files(&first).await, "a fork of it has the change, too");
 
     let run = edit(&house, &first, vec![gone("logo.svg")]).await.unwrap();
     assert_eq!(house.end(run.run_id).await, "completed Done");

@@ -173,3 +173,20 @@ async fn what_cannot_be_forked_is_refused_and_leaves_nothing() {
     assert!(matches!(theirs, Err(ForkError::NoSuchRun)));
     assert_eq!(house.lists().await, lists);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_reached_no_more_is_told_as_that_and_no_other_is_asked() {
+    // E3: the sealed envelope counts, whatever a later start is set to
+    let house = House::new(CORPUS[1].1);
+    let source = house.run(None, "a page").await;
+    house.asked();
+    let at = StepId::new("turn-1");
+    let fork = house.runtime.fork(USER, source.run_id, &at, Some(OTHER), None).await.unwrap();
+    // Nothing has been performed yet: this thread has not waited since.
+    house.forget_other();
+    assert_eq!(house.end(fork.run_id).await, "failed unknown_model");
+    assert!(house.asked().is_empty());
+    house.verify(fork.run_id).await;
+    let refused = house.runtime.fork(USER, fork.run_id, &at, None, None).await;
+    assert!(matches!(refused, Err(ForkError::UnknownModel { name }) if name == OTHER));
+}

@@ -1,6 +1,7 @@
 //! A Baton in memory: a worker, a scripted model that is listened to, and a sandbox of a handful of programs.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use adapters::bus::LocalBus;
@@ -45,6 +46,8 @@ const PACKAGES: &str = r#"{"format": 1, "imports": {}, "packages": {"react": {"m
 /// A scripted model that answers to two names and remembers what it was asked.
 struct Listened {
     model: ScriptedModel,
+    /// Whether it answers to [`OTHER`] no more.
+    forgot: Arc<AtomicBool>,
     asked: Arc<Mutex<Vec<ModelRequest>>>,
 }
 
@@ -56,7 +59,8 @@ impl Model for Listened {
 
     fn named(&self, name: &str) -> Option<ModelRef> {
         let other = || ModelRef { provider: Provider::Demo, name: OTHER.into() };
-        self.model.named(name).or_else(|| (name == OTHER).then(other))
+        let known = name == OTHER && !self.forgot.load(Ordering::SeqCst);
+        self.model.named(name).or_else(|| known.then(other))
     }
 
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
@@ -69,6 +73,7 @@ pub struct House {
     pub runtime: Arc<Runtime>,
     pub objects: MemoryObjects,
     asked: Arc<Mutex<Vec<ModelRequest>>>,
+    forgot: Arc<AtomicBool>,
     _stop: tokio_util::sync::DropGuard,
 }
 
@@ -81,12 +86,12 @@ impl House {
         let scripts = Scripts::read([("corpus", script)]).unwrap();
         let model = ScriptedModel::new(scripts, ModelRef { provider: Provider::Demo, name: "stage".into() });
         let asked = Arc::<Mutex<Vec<ModelRequest>>>::default();
-        let objects = MemoryObjects::default();
+        let (objects, forgot) = (MemoryObjects::default(), Arc::<AtomicBool>::default());
         let ports = Ports {
             store: Arc::new(MemoryStore::default()),
             bus: Arc::new(LocalBus::new()),
             objects: Arc::new(objects.clone()),
-            model: Arc::new(Listened { model, asked: asked.clone() }),
+            model: Arc::new(Listened { model, forgot: forgot.clone(), asked: asked.clone() }),
             sandbox: Arc::new(StageSandbox::default()),
             world: Arc::new(SeededWorld::new(42, 1_700_000_000_000)),
         };
@@ -101,7 +106,7 @@ impl House {
         let runtime = Runtime::new(ports, limits, preview, template);
         let stop = CancellationToken::new();
         tokio::spawn(Worker::new(runtime.clone(), "vm-host-77-1234-0a1b2c3d".into()).run(stop.clone()));
-        Self { runtime, objects, asked, _stop: stop.drop_guard() }
+        Self { runtime, objects, asked, forgot, _stop: stop.drop_guard() }
     }
 
     /// Sends a message and waits for the end of its run.
@@ -173,6 +178,11 @@ impl House {
     pub async fn verify(&self, run: RunId) {
         let found = self.runtime.verify(USER, run).await.unwrap();
         assert_eq!((found.differences, found.events), (vec![], self.view(run).await.last_seq), "{run}");
+    }
+
+    /// From now on the model does not answer to [`OTHER`], as after a start with other settings.
+    pub fn forget_other(&self) {
+        self.forgot.store(true, Ordering::SeqCst);
     }
 
     /// What the model was asked since this was asked last.

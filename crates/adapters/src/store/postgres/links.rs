@@ -22,6 +22,9 @@ pub(super) type Ask<'q> = Query<'q, Postgres, PgArguments>;
 /// How often a statement is made again that the server took back because of what others did at the same moment.
 pub(super) const AGAIN: usize = 3;
 
+/// How much longer an answer is waited for than the server may take: its word that nothing was done is better than none.
+const MARGIN: Duration = Duration::from_secs(1);
+
 /// Why a statement failed, and what that says of it.
 pub(super) struct Trouble {
     pub(super) error: StoreError,
@@ -48,7 +51,7 @@ impl Links {
     pub(super) fn new(connect: PgConnectOptions, options: &PostgresOptions) -> Self {
         Self {
             options: connect,
-            wait: Duration::from_millis(options.wait_ms),
+            wait: Duration::from_millis(options.wait_ms).saturating_add(MARGIN),
             places: Semaphore::new(options.connections.max(1)),
             idle: Mutex::default(),
         }

@@ -25,6 +25,9 @@ use super::links::{AGAIN, Links, Trouble};
 /// Payloads of one commit, in bytes, after which it takes no more.
 const COMMIT_BYTES: usize = 8 * 1024 * 1024;
 
+/// How often other tasks get a turn before a commit that is smaller than the one before.
+const TURNS: u32 = 4;
+
 /// An append with the caller who waits for it.
 struct Request {
     append: Append,
@@ -70,6 +73,7 @@ impl Writer {
                 most: options.commit_events.max(1),
                 held: VecDeque::new(),
                 most_held: options.queued_requests.max(1),
+                latest: 0,
             };
             queues.push(queue);
             tasks.push(tokio::spawn(lane.work()));
@@ -106,6 +110,8 @@ struct Lane {
     /// Requests of runs that were in a batch already.
     held: VecDeque<Request>,
     most_held: usize,
+    /// Requests of the latest commit.
+    latest: usize,
 }
 
 impl Lane {
@@ -127,12 +133,21 @@ impl Lane {
             let first = self.requests.recv().await?;
             self.held.extend(batch.add(first));
         }
-        while batch.has_room()
-            && self.held.len() < self.most_held
-            && let Ok(next) = self.requests.try_recv()
-        {
-            self.held.extend(batch.add(next));
+        for turn in 0..=TURNS {
+            while batch.has_room()
+                && self.held.len() < self.most_held
+                && let Ok(next) = self.requests.try_recv()
+            {
+                self.held.extend(batch.add(next));
+            }
+            if turn == TURNS || batch.requests.len() >= self.latest {
+                break;
+            }
+            // Those that were answered a moment ago are about to ask again: without them this commit would be of the quickest
+            // alone, and the others would wait for it. They have a turn each, and no time passes if there are none.
+            tokio::task::yield_now().await;
         }
+        self.latest = batch.requests.len();
         Some(batch.requests)
     }
 

@@ -9,13 +9,17 @@ use rusqlite::{Connection, Error, Result, params};
 use super::column::{bits, count, int, key, uint, word};
 use super::failure::json;
 
-/// Takes runs that can be claimed, oldest first. Nothing is written if there are none.
+/// Takes runs that can be claimed, oldest first. One that was stopped before it began does not wait for its turn, since it changes
+/// nothing. Nothing is written if there are none.
 pub(super) fn claim(db: &Connection, worker: &str, most: usize, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>> {
     let found = db
         .prepare_cached(
-            "SELECT run_id, epoch FROM claims c WHERE claimable_at <= ?1 AND root_id =
-             (SELECT o.root_id FROM claims o WHERE o.project_id = c.project_id ORDER BY o.epoch = 0, o.n LIMIT 1)
-             ORDER BY n LIMIT ?2",
+            "SELECT run_id, epoch FROM claims c WHERE claimable_at <= ?1 AND (root_id =
+                 (SELECT o.root_id FROM claims o WHERE o.project_id = c.project_id ORDER BY o.epoch = 0, o.n LIMIT 1)
+                 OR epoch = 0 AND EXISTS (
+                     SELECT 1 FROM inbox i WHERE i.run_id = c.run_id AND json_extract(i.item, '$.type') = 'cancel'
+                 )
+             ) ORDER BY n LIMIT ?2",
         )?
         .query_map(params![int(now_ms), count(most)], |row| {
             Ok(Claim { run_id: RunId::from_bits(bits(row, 0)?), epoch: uint(row, 1)? + 1 })

@@ -14,6 +14,7 @@ use super::clerk::{Clerk, LEASE_MS, append, end};
 pub(super) async fn promises(make: &impl AsyncFn() -> Arc<dyn Store>) {
     a_project_has_one_writer_at_a_time(&*make().await).await;
     a_child_goes_before_a_run_that_waits_for_its_root(&*make().await).await;
+    what_is_stopped_before_it_began_does_not_wait_for_its_turn(&*make().await).await;
     who_may_not_wait_for_a_project_is_refused(&*make().await).await;
     a_child_has_its_roots_slot_and_deadline(&*make().await).await;
     a_child_needs_a_parent_that_goes_on(&*make().await).await;
@@ -67,6 +68,25 @@ async fn a_child_goes_before_a_run_that_waits_for_its_root(store: &dyn Store) {
     assert_eq!(claimed(store).await, [], "as long as anybody of the family works there");
     store.append(end(claims[0], 2, 5_000)).await.unwrap();
     assert_eq!(claimed(store).await, [next.run_id]);
+}
+
+/// E16: it changes nothing, so the one that works there need not have ended.
+async fn what_is_stopped_before_it_began_does_not_wait_for_its_turn(store: &dyn Store) {
+    let clerk = Clerk::new();
+    let (first, working) = clerk.running(store).await;
+    let waiting = [clerk.follow_up(&first), clerk.follow_up(&first)];
+    for admission in &waiting {
+        store.admit(admission.clone()).await.unwrap();
+    }
+    let cancel = InboxItem::Cancel { by: "user".into() };
+    store.put_inbox(waiting[1].run_id, cancel, 10).await.unwrap();
+    let claims = claim_all(store).await;
+    assert_eq!(claims.iter().map(|claim| claim.run_id).collect::<Vec<_>>(), [waiting[1].run_id]);
+    store.append(append(working, 2, vec![clerk.text("goes on")])).await.expect("it still has the project");
+    store.append(end(claims[0], 2, 5_000)).await.unwrap();
+    assert_eq!(claimed(store).await, [], "the other waits as before");
+    store.append(end(working, 3, 5_000)).await.unwrap();
+    assert_eq!(claimed(store).await, [waiting[0].run_id]);
 }
 
 async fn who_may_not_wait_for_a_project_is_refused(store: &dyn Store) {

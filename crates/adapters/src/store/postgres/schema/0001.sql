@@ -534,7 +534,11 @@ BEGIN
         SELECT c.run_id FROM claims c JOIN claims owner ON owner.run_id = (
             SELECT o.run_id FROM claims o WHERE o.project_id = c.project_id ORDER BY o.epoch = 0, o.n LIMIT 1
         )
-        WHERE c.claimable_at <= moment AND c.root_id = owner.root_id
+        WHERE c.claimable_at <= moment AND (
+            c.root_id = owner.root_id
+            -- What was stopped before it began does not wait for its turn, since it changes nothing.
+            OR c.epoch = 0 AND EXISTS (SELECT FROM inbox i WHERE i.run_id = c.run_id AND i.cancel)
+        )
         ORDER BY c.n LIMIT most FOR NO KEY UPDATE OF c SKIP LOCKED FOR KEY SHARE OF owner SKIP LOCKED
     ) f;
     IF found IS NULL THEN RETURN; END IF;
