@@ -551,7 +551,7 @@ export interface components {
         };
         /** @description Why a build failed (E19). */
         BuildError: {
-            /** @description Stable code: `build_failed`, `build_timed_out`, `no_output`, `output_too_large`, `build_interrupted`. */
+            /** @description Stable code: `build_failed`, `build_timed_out`, `no_output`, `output_too_large`, `build_interrupted`, `build_stopped`. */
             code: string;
             /** @description The end of what the build printed. */
             log_tail: string;

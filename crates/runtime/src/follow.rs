@@ -74,7 +74,6 @@ impl Follower {
         let limits = &self.runtime.limits;
         let most = size(limits.read_page);
         loop {
-            let _right = self.runtime.live.page().await;
             let page = self.runtime.ports.store.read_after(self.run, self.ring.end(), most).await?;
             let bytes: usize = page.iter().map(|event| event.payload.len()).sum();
             // A store also ends a page that has become large. Should a short and small one ever not be all, the next look finds the rest.

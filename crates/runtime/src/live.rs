@@ -15,8 +15,8 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use crate::ports::bus::Listener;
 use crate::ports::store::{Entry, StoredEvent};
 
-/// Pages of the store that the readers of one process hold at once before they have made frames of them: a page can be larger than
-/// what one reader may keep.
+/// Pages of the store that readers who catch up hold at once, before they have made frames of them: a page can be larger than what one
+/// reader may keep. Followers do not wait for them, so that many who catch up do not hold up those who are at the end.
 const PAGES: usize = 32;
 
 /// An event as readers get it: encoded once, shared by all.

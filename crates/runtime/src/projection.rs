@@ -29,8 +29,8 @@ pub(crate) fn add(rows: &mut Vec<RowChange>, row: RowChange) {
 
 /// What the run is doing from this event on, if it is told by that.
 fn progress(state: &RunState, event: &Event) -> Option<RowChange> {
-    let doing = match event {
-        Event::StepState(step) => match (step.state, state.step(&step.id)?.kind) {
+    let doing = if let Event::StepState(step) = event {
+        match (step.state, state.step(&step.id)?.kind) {
             (StepStatus::Running, StepKind::Turn) => ExecutionState::LlmStream,
             (StepStatus::Running, StepKind::Check | StepKind::Build | StepKind::Publish | StepKind::Skill) => {
                 ExecutionState::Apply
@@ -47,9 +47,13 @@ fn progress(state: &RunState, event: &Event) -> Option<RowChange> {
                 | StepStatus::DeadLettered,
                 _,
             ) => return None,
-        },
-        Event::TurnCompleted(_) if state.calls.iter().any(|call| call.result.is_none()) => ExecutionState::ToolExec,
-        _ => return None,
+        }
+    } else if let Event::TurnCompleted(_) = event
+        && state.calls.iter().any(|call| call.result.is_none())
+    {
+        ExecutionState::ToolExec
+    } else {
+        return None;
     };
     Some(RowChange::Progress { state: doing, turn: state.count(StepKind::Turn) })
 }

@@ -95,20 +95,19 @@ impl Recalled {
         for path in entry.event.changed_paths() {
             self.told.retain(|known| known.place.as_ref().is_none_or(|at| at.path != path.as_str()));
         }
-        match &entry.event {
-            Event::Session(session) => {
-                self.project = replay::project(store, objects, session.project_id, Some(run)).await?;
-                self.base = self.project.files().clone();
-            }
-            Event::PreviewProblem(problem) => self.told.push(problem.clone()),
-            Event::PreviewUrl(_) => self.told.clear(),
+        if let Event::Session(session) = &entry.event {
+            self.project = replay::project(store, objects, session.project_id, Some(run)).await?;
+            self.base = self.project.files().clone();
+        } else if let Event::PreviewProblem(problem) = &entry.event {
+            self.told.push(problem.clone());
+        } else if let Event::PreviewUrl(_) = &entry.event {
+            self.told.clear();
+        } else if let Event::FileCompleted(FileCompleted { path, by: Author::Template | Author::Restored, .. }) =
+            &entry.event
+            && entry.step.is_none()
+        {
             // A fork begins with the files that its source began with.
-            Event::FileCompleted(FileCompleted { path, by: Author::Template | Author::Restored, .. })
-                if entry.step.is_none() =>
-            {
-                self.base.extend(self.project.file(path).map(|file| (path.clone(), file.clone())));
-            }
-            _ => {}
+            self.base.extend(self.project.file(path).map(|file| (path.clone(), file.clone())));
         }
         Ok(())
     }

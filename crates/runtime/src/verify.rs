@@ -151,17 +151,18 @@ impl Reading<'_> {
         if let Err(error) = project.replay(self.runtime.ports.objects.as_ref(), &entry.event).await {
             return self.differs(format!("event {}: {error}", self.seq));
         }
-        let written = match &entry.event {
-            Event::FileCompleted(FileCompleted { path, sha256, by: Author::Model, .. }) => Some((path, sha256)),
-            Event::FileEdited(edit) => Some((&edit.path, &edit.sha256)),
-            Event::FileCompleted(FileCompleted { path, by: Author::Template | Author::Restored, .. })
-                if entry.step.is_none() =>
-            {
-                self.base.extend(project.file(path).map(|file| (path.clone(), file.sha256.clone())));
-                None
+        let mut written = None;
+        if let Event::FileCompleted(FileCompleted { path, sha256, by, .. }) = &entry.event {
+            match by {
+                Author::Model => written = Some((path, sha256)),
+                Author::Template | Author::Restored if entry.step.is_none() => {
+                    self.base.extend(project.file(path).map(|file| (path.clone(), file.sha256.clone())));
+                }
+                Author::Template | Author::Restored | Author::Command | Author::Person => {}
             }
-            _ => None,
-        };
+        } else if let Event::FileEdited(edit) = &entry.event {
+            written = Some((&edit.path, &edit.sha256));
+        }
         if let Some((path, told)) = written
             && project.file(path).is_none_or(|file| sha256(&file.content) != *told)
         {

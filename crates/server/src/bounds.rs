@@ -18,7 +18,7 @@ pub const BODY_TIME: Duration = Duration::from_secs(10);
 pub const LARGE_BODY_TIME: Duration = Duration::from_secs(60);
 
 /// Bytes of one request's head, and of what is buffered for one connection in each direction.
-pub const CONNECTION_BUFFER_BYTES: usize = 64 * 1024;
+pub const CONNECTION_BUFFER_BYTES: usize = 32 * 1024;
 
 /// Bytes of one connection that the system holds and that its reader has no room for; the rest waits where it came from.
 pub const UNSENT_BYTES: u32 = 32 * 1024;

@@ -432,7 +432,7 @@ async fn stalled(house: &mut Arc<House>) {
     let inner = Arc::get_mut(house).expect("nobody connects");
     inner.tell(&format!("fill {run} 4000 2000")).await;
     inner.answer().await;
-    let before = house.memory();
+    let (before, system) = (house.memory(), socket_memory());
     let mut streams = vec![];
     for _ in 0..STALLED {
         streams.push(house.connect(run, 0, Some(4_096)).await);
@@ -440,6 +440,15 @@ async fn stalled(house: &mut Arc<House>) {
     tokio::time::sleep(LATE).await;
     let memory = (house.memory() - before) / STALLED as f64;
     tell(&format!("{STALLED} readers that take nothing of 8 MB: memory of each"), memory, "KiB");
+    let system = (socket_memory() - system) / STALLED as f64;
+    tell(&format!("{STALLED} readers that take nothing of 8 MB: the system's buffers of both ends"), system, "KiB");
+}
+
+/// What the system holds for all sockets, in KiB.
+fn socket_memory() -> f64 {
+    let sockets = std::fs::read_to_string("/proc/net/sockstat").expect("what the system knows of sockets");
+    let pages = sockets.lines().find(|line| line.starts_with("TCP:")).and_then(|line| line.rsplit(' ').next());
+    pages.and_then(|pages| pages.parse::<f64>().ok()).expect("pages") * 4.0
 }
 
 /// A long log of small events, read from its beginning.

@@ -24,13 +24,15 @@ pub enum Kind {
     Broken,
     Unlucky,
     Ask,
+    /// A person's own edit, which no model is asked about.
+    Hand,
     Stop,
     Hang,
 }
 
 impl Kind {
     const BEGIN: [Self; 3] = [Self::Page, Self::Steps, Self::Broken];
-    const FOLLOW: [Self; 12] = [
+    const FOLLOW: [Self; 13] = [
         Self::Page,
         Self::Edit,
         Self::Edit,
@@ -41,6 +43,7 @@ impl Kind {
         Self::Broken,
         Self::Unlucky,
         Self::Ask,
+        Self::Hand,
         Self::Stop,
         Self::Hang,
     ];
@@ -54,6 +57,7 @@ impl Kind {
             Self::Broken => "broken",
             Self::Unlucky => "unlucky",
             Self::Ask => "ask",
+            Self::Hand => "hand",
             Self::Stop => "stop",
             Self::Hang => "hang",
         }
@@ -67,7 +71,7 @@ impl Kind {
     /// What the project's page is after it.
     pub fn page_after(self, page: &str, key: &str) -> String {
         match self {
-            Self::Page | Self::Steps | Self::Unlucky => format!("app {key}\n// end"),
+            Self::Page | Self::Steps | Self::Unlucky | Self::Hand => format!("app {key}\n// end"),
             Self::Broken => format!("app {key}\n// mended\n// end"),
             Self::Edit => page.replace("// end", &format!("// {key}\n// end")),
             Self::Long | Self::Ask | Self::Stop | Self::Hang => page.to_owned(),
@@ -127,7 +131,7 @@ impl Load {
     /// Sends message after message to one chat until the time is up, and waits for the end of all its runs.
     pub async fn drive(self: Arc<Self>, n: u64) {
         let mut dice = Dice::new(self.seed, 1_000 + n);
-        let mut chat: Option<String> = None;
+        let mut chat: Option<(String, String)> = None;
         let mut active: Vec<JoinHandle<()>> = vec![];
         for message in 0.. {
             if Instant::now() >= self.until {
@@ -136,12 +140,12 @@ impl Load {
             let kind = dice.one_of(if chat.is_some() { &Kind::FOLLOW[..] } else { &Kind::BEGIN[..] });
             let key = format!("k{n}m{message}");
             active.retain(|run| !run.is_finished());
-            if active.len() >= ACTIVE && self.is_refused(chat.as_deref(), kind, &key).await {
+            if active.len() >= ACTIVE && self.is_refused(chat.as_ref(), kind, &key).await {
                 let _ = active.remove(0).await;
                 continue;
             }
-            let Some(run) = self.send(chat.as_deref(), kind, &key, &mut dice).await else { break };
-            chat = Some(run.chat.clone());
+            let Some(run) = self.send(chat.as_ref(), kind, &key, &mut dice).await else { break };
+            chat = Some((run.chat.clone(), run.project.clone()));
             let readings = [0, 1].map(|_| Reading {
                 first: usize::try_from(dice.below(2)).unwrap(),
                 multiplexed: dice.once_in(3),
@@ -164,8 +168,9 @@ impl Load {
     }
 
     /// One message too many; whether it was refused as such.
-    async fn is_refused(&self, chat: Option<&str>, kind: Kind, key: &str) -> bool {
-        let path = format!("/v1/chats/{}/messages", chat.unwrap_or_default());
+    async fn is_refused(&self, chat: Option<&(String, String)>, kind: Kind, key: &str) -> bool {
+        let Some((chat, _)) = chat.filter(|_| kind != Kind::Hand) else { return false };
+        let path = format!("/v1/chats/{chat}/messages");
         let body = serde_json::json!({"text": format!("{} {key}", kind.word())});
         let (name, server) = (self.name(key), usize::try_from(self.seed % 2).unwrap());
         match self.wire.once(Method::POST, server, &path, &name, &body).await {
@@ -186,10 +191,16 @@ impl Load {
         format!("chaos-{}-{key}", self.seed)
     }
 
-    /// Sends a message until it is accepted, and sometimes again, which has to give the same.
-    async fn send(&self, chat: Option<&str>, kind: Kind, key: &str, dice: &mut Dice) -> Option<Run> {
-        let (text, name) = (format!("{} {key}", kind.word()), self.name(key));
-        let accepted = match self.wire.send(chat, &text, &name).await {
+    /// Asks for something until it is accepted, and sometimes again, which has to give the same.
+    async fn send(&self, chat: Option<&(String, String)>, kind: Kind, key: &str, dice: &mut Dice) -> Option<Run> {
+        let name = self.name(key);
+        let ask = async || match chat {
+            Some((_, project)) if kind == Kind::Hand => {
+                self.wire.put(project, "src/App.tsx", &kind.page_after("", key), &name).await
+            }
+            chat => self.wire.send(chat.map(|(chat, _)| chat.as_str()), &format!("{} {key}", kind.word()), &name).await,
+        };
+        let accepted = match ask().await {
             Ok(accepted) => accepted,
             Err(fault) => {
                 self.book().faults.push(fault);
@@ -197,7 +208,7 @@ impl Load {
             }
         };
         if dice.once_in(3) {
-            let again = self.wire.send(chat, &text, &name).await;
+            let again = ask().await;
             let mut book = self.book();
             book.repeated += 1;
             if again.as_ref() != Ok(&accepted) {

@@ -172,7 +172,7 @@ fn check_end(run: &Run, log: &View, faults: &mut Vec<String>) {
     let Some(end) = log.events.last() else { return };
     let good = match run.kind {
         Kind::Stop | Kind::Hang => end.kind() == "run_cancelled",
-        Kind::Page | Kind::Edit | Kind::Steps | Kind::Long | Kind::Broken | Kind::Unlucky | Kind::Ask => {
+        Kind::Page | Kind::Edit | Kind::Steps | Kind::Long | Kind::Broken | Kind::Unlucky | Kind::Ask | Kind::Hand => {
             end.kind() == "run_completed" && end.text("stop_reason") == "done"
         }
     };

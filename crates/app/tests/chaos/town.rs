@@ -135,6 +135,8 @@ pub struct Town {
     pub blows: Mutex<Vec<Blow>>,
     /// What no process of this town may do.
     faults: Mutex<Vec<String>>,
+    /// What was done to it, line by line, for a person.
+    chronicle: Mutex<Vec<String>>,
     /// Whether nothing is started again any more.
     closing: AtomicBool,
 }
@@ -172,6 +174,7 @@ impl Town {
             seats,
             blows: Mutex::default(),
             faults: Mutex::default(),
+            chronicle: Mutex::default(),
             closing: AtomicBool::new(false),
         });
         town.start(&town.seats[0]);
@@ -214,6 +217,12 @@ impl Town {
     /// Notes something that may not be.
     pub fn fault(&self, what: impl Into<String>) {
         lock(&self.faults).push(what.into());
+    }
+
+    /// Notes what is done.
+    pub fn tell(&self, what: impl std::fmt::Debug) {
+        let now = now_ms();
+        lock(&self.chronicle).push(format!("{}.{:03} {what:?}", now / 1_000, now % 1_000));
     }
 
     pub fn take_faults(&self) -> Vec<String> {
@@ -276,21 +285,6 @@ impl Town {
             assert!(since.elapsed() < MOST, "{} never becomes ready: {}", seat.name, self.last_words(seat));
             sleep(LOOK);
         }
-    }
-
-    pub fn debug_stack(&self, seat: &Seat) {
-        let pid = lock(&seat.held).child.as_ref().map(Child::id).unwrap();
-        println!("{} NOT STOPPED {} {}", now_ms(), seat.name, self.last_words(seat));
-        let out = Command::new("gdb")
-            .args(["-p", &pid.to_string(), "-batch", "-ex", "thread apply all bt 40"])
-            .output()
-            .unwrap();
-        println!("{}", String::from_utf8_lossy(&out.stdout));
-        let out = Command::new("sh")
-            .args(["-c", &format!("ls -l /proc/{pid}/fd; cat /proc/{pid}/task/*/wchan; ss -tnp | grep {pid}")])
-            .output()
-            .unwrap();
-        println!("{}", String::from_utf8_lossy(&out.stdout));
     }
 
     /// How a process is, and the end of what it has said.
@@ -413,9 +407,10 @@ impl Town {
         self.closing.store(false, Ordering::SeqCst);
     }
 
-    /// Keeps what processes have said, for a person.
+    /// Keeps what processes have said and what was done to them, for a person.
     pub fn keep_logs(&self, place: &Path) {
         fs::create_dir_all(place).unwrap();
+        fs::write(place.join("chronicle"), lock(&self.chronicle).join("\n")).unwrap();
         for seat in &self.seats {
             let _ = fs::copy(self.log(seat), place.join(&seat.name));
         }

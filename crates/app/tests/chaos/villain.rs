@@ -108,7 +108,7 @@ impl<'a> Villain<'a> {
             let now = Instant::now();
             let (due, later) = std::mem::take(&mut self.mends).into_iter().partition(|(at, _)| *at <= now);
             self.mends = later;
-            for (_, mend) in Vec::<(Instant, Mend)>::from(due) {
+            for (_, mend) in due {
                 self.mend(&mend);
             }
             self.town.look_after();
@@ -125,7 +125,7 @@ impl<'a> Villain<'a> {
 
     fn mend(&mut self, mend: &Mend) {
         let town = self.town;
-        println!("{} {mend:?}", crate::town::now_ms());
+        town.tell(mend);
         if matches!(mend, Mend::StartPostgres | Mend::ResumePostgres(_)) {
             town.database();
         }
@@ -138,7 +138,6 @@ impl<'a> Villain<'a> {
             Mend::MustHaveStopped(name) => {
                 let seat = town.seat(name);
                 if town.is_stopping(seat) {
-                    town.debug_stack(seat);
                     town.fault(format!("{name} was told to stop and has not, {STOPS:?} later"));
                     town.kill(seat, Some(Duration::ZERO));
                 }
@@ -187,7 +186,7 @@ impl<'a> Villain<'a> {
 
     fn strike(&mut self, blow: Blow) {
         let town = self.town;
-        println!("{} {blow:?}", crate::town::now_ms());
+        town.tell(blow);
         let (short, long) = (self.dice.millis(0, 600), self.dice.millis(500, 2_500));
         match blow {
             Blow::KillWorker | Blow::KillServer => {

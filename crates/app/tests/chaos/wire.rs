@@ -116,6 +116,29 @@ impl Wire {
         }
     }
 
+    /// Puts a file into a project until that is accepted; while a run has the project, it is not.
+    pub async fn put(&self, project: &str, path: &str, content: &str, key: &str) -> Result<Value, String> {
+        let since = Instant::now();
+        loop {
+            let server = self.turn.fetch_add(1, Ordering::Relaxed);
+            let request = self.request(Method::PUT, server, &format!("/v1/projects/{project}/files/{path}"));
+            let request = request.timeout(ANSWER).header("Idempotency-Key", key).body(content.to_owned());
+            if let Ok(response) = request.send().await {
+                let status = response.status();
+                let said = response.json::<Value>().await.unwrap_or_default();
+                match status {
+                    StatusCode::ACCEPTED if said.is_object() => return Ok(said),
+                    StatusCode::ACCEPTED | StatusCode::TOO_MANY_REQUESTS => {}
+                    StatusCode::CONFLICT if said["code"] == "project_busy" => {}
+                    status if status.is_server_error() => {}
+                    status => return Err(format!("{path} by hand was answered with {status}: {said}")),
+                }
+            }
+            assert!(since.elapsed() < PATIENCE, "{path} of {project}: nobody takes it");
+            tokio::time::sleep(PAUSE_MOST).await;
+        }
+    }
+
     /// A file of a preview, as a browser asks for it.
     pub async fn preview(&self, server: usize, host: &str, path: &str) -> Option<(StatusCode, Vec<u8>)> {
         let request = self.request(Method::GET, server, path).timeout(ANSWER).header("Host", host);

@@ -90,7 +90,7 @@ fn check(limits: &Limits, steps: &[PlannedStep]) -> Result<(), String> {
 fn circle(waiting: &BTreeMap<&StepId, BTreeSet<&StepId>>) -> Option<String> {
     let (mut step, _) = waiting.first_key_value()?;
     let mut path: Vec<&StepId> = vec![];
-    while !path.contains(&step) {
+    while !path.contains(step) {
         path.push(step);
         step = waiting.get(step)?.first()?;
     }
@@ -116,7 +116,8 @@ mod tests {
     /// D2: what could never end is refused, with the reason.
     #[test]
     fn a_graph_that_could_never_end_is_refused() {
-        let cases: [(&[(&str, &[&str])], Result<(), &str>); 7] = [
+        type Steps<'a> = &'a [(&'a str, &'a [&'a str])];
+        let cases: [(Steps<'_>, Result<(), &str>); 7] = [
             (&[], Ok(())),
             (&[("a", &[]), ("b", &["a"]), ("c", &["a", "b", "a"])], Ok(())),
             (&[("b", &["a"]), ("a", &[])], Ok(())),

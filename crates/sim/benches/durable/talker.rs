@@ -78,7 +78,7 @@ impl Model for Talker {
 fn piece(talk: Talk, n: u64) -> Option<ModelEvent> {
     match talk {
         Talk::Prose(pieces) if n < pieces => Some(ModelEvent::Text("a few words of prose, ".into())),
-        Talk::Turns(turns) if n < 2 * turns && n % 2 == 0 => Some(ModelEvent::Text("so ".into())),
+        Talk::Turns(turns) if n < 2 * turns && n.is_multiple_of(2) => Some(ModelEvent::Text("so ".into())),
         Talk::Turns(turns) if n < 2 * turns => Some(ModelEvent::Reasoning("a few words of thought, ".into())),
         Talk::Prose(_) | Talk::Turns(_) => None,
     }

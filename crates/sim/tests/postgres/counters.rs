@@ -9,7 +9,7 @@ use runtime::ports::store::{Admission, AdmitError};
 use sim::conformance::store::Clerk;
 use sim::servers;
 
-use super::room::{LONG_MS, ended, exact, is_whole, open, waiting};
+use super::room::{LONG_MS, ended, exact, gone, is_whole, open, waiting};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_do_not_wait_for_one_another() {
@@ -80,4 +80,29 @@ async fn of_a_hundred_at_once_exactly_as_many_as_the_limit_are_admitted() {
         assert!(ends.len() as u64 == limit && ends.iter().all(Result::is_ok), "all of them make room");
     }
     is_whole(&stores[1]).await;
+}
+
+// E1: no table is searched. What an admission reads does not grow with what there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_admission_reads_as_much_among_many_runs_as_among_few() {
+    const MEASURED: usize = 20;
+    const MANY: usize = 500;
+    let server = servers::Postgres::start();
+    let (url, clerk) = (server.url(), Clerk::new());
+    let crowd = async |runs: usize| {
+        let store = open(&url, &exact()).await;
+        for answer in join_all((0..runs).map(|_| store.admit(clerk.new_chat(clerk.id())))).await {
+            answer.unwrap();
+        }
+        store.close().await;
+        // A session tells what it has read when it ends.
+        gone(&server).await;
+        let read = "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables";
+        server.ask(&url, read).parse::<u64>().unwrap()
+    };
+    let begun = crowd(MEASURED).await;
+    let few = crowd(MEASURED).await - begun;
+    let before = crowd(MANY).await;
+    let many = crowd(MEASURED).await - before;
+    assert!(many < few + few / 4, "{few} rows for {MEASURED} admissions, {many} after {MANY} more");
 }

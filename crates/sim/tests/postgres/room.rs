@@ -31,9 +31,14 @@ pub async fn open(url: &str, options: &PostgresOptions) -> Postgres {
 /// An empty database with Baton's tables, to be copied: quicker than making them each time.
 pub async fn prepared(server: &servers::Postgres) -> String {
     open(&server.url(), &exact()).await.close().await;
+    gone(server).await;
+    server.url()
+}
+
+/// Waits until the server has noticed that nobody has a store open.
+pub async fn gone(server: &servers::Postgres) {
     let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'baton'";
     eventually(async || server.ask(&server.url(), sessions) == "0").await;
-    server.url()
 }
 
 /// Waits until something is so.

@@ -68,7 +68,7 @@ impl Default for PostgresOptions {
         Self {
             commit_events: 4_096,
             queued_requests: 1_024,
-            lanes: 2,
+            lanes: 1,
             connections: 8,
             wait_ms: 10_000,
             grace_ms: 3_000,

@@ -101,8 +101,11 @@ pub(super) fn address(url: &str, options: &PostgresOptions) -> Result<PgConnectO
         // An answer to a write means that the commit is on the disk, whatever is usual on this server.
         ("synchronous_commit", "on"),
         ("default_transaction_isolation", "read committed"),
-        // No table is searched, not even while it is small and a plan is made that stays.
+        // No table is searched: rows are found by their indexes, one after the other. A plan is made once and stays, and the one
+        // that is best while a table is small is not that for long.
         ("enable_seqscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
         ("plan_cache_mode", "force_generic_plan"),
         ("jit", "off"),
         // Nobody waits for an answer that comes later.

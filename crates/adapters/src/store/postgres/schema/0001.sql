@@ -414,7 +414,7 @@ DECLARE
     parent_depth BIGINT;
     made_user BOOLEAN := FALSE;
     user_active BIGINT;
-    chat_active BIGINT := 0;
+    chat_active BIGINT;
     in_slot SMALLINT;
     number BIGINT;
 BEGIN
@@ -439,7 +439,10 @@ BEGIN
         WHERE i.user_id = p_user AND i.key = p_key;
         verdict := coalesce(verdict, 0);
     END IF;
-    IF verdict = 0 AND NOT p_new THEN
+    IF verdict = 0 AND p_new THEN
+        -- None, unless the id is taken, which is refused below.
+        chat_active := coalesce((SELECT h.active FROM chats h WHERE h.id = p_chat), 0);
+    ELSIF verdict = 0 THEN
         SELECT CASE WHEN p.id = p_project THEN 0 ELSE 4 END, h.active INTO verdict, chat_active
         FROM chats h JOIN projects p ON p.chat_id = h.id WHERE h.id = p_chat AND h.user_id = p_user FOR NO KEY UPDATE OF h;
         verdict := coalesce(verdict, 3);
@@ -529,17 +532,25 @@ DECLARE
     found UUID[];
 BEGIN
     PERFORM baton_reap(mine, grace_ms);
-    -- All are locked before the first is changed: of a row that this statement has changed itself, no further lock is to be had.
+    SELECT array_agg(f.run_id) INTO found FROM (
+        SELECT c.run_id FROM claims c WHERE c.claimable_at <= moment AND (
+            c.root_id = (SELECT o.root_id FROM claims o WHERE o.project_id = c.project_id ORDER BY o.epoch = 0, o.n LIMIT 1)
+            -- What was stopped before it began does not wait for its turn, since it changes nothing.
+            OR c.epoch = 0 AND EXISTS (SELECT FROM inbox i WHERE i.run_id = c.run_id AND i.cancel)
+        )
+        ORDER BY c.n LIMIT most FOR NO KEY UPDATE SKIP LOCKED
+    ) f;
+    IF found IS NULL THEN RETURN; END IF;
+    -- Looked at once more: what has ended since is not an owner any more, and what is locked now stays one.
     SELECT array_agg(f.run_id) INTO found FROM (
         SELECT c.run_id FROM claims c JOIN claims owner ON owner.run_id = (
             SELECT o.run_id FROM claims o WHERE o.project_id = c.project_id ORDER BY o.epoch = 0, o.n LIMIT 1
         )
-        WHERE c.claimable_at <= moment AND (
+        WHERE c.run_id = ANY (found) AND (
             c.root_id = owner.root_id
-            -- What was stopped before it began does not wait for its turn, since it changes nothing.
             OR c.epoch = 0 AND EXISTS (SELECT FROM inbox i WHERE i.run_id = c.run_id AND i.cancel)
         )
-        ORDER BY c.n LIMIT most FOR NO KEY UPDATE OF c SKIP LOCKED FOR KEY SHARE OF owner SKIP LOCKED
+        FOR KEY SHARE OF owner SKIP LOCKED
     ) f;
     IF found IS NULL THEN RETURN; END IF;
     RETURN QUERY WITH taken AS (
