@@ -18,7 +18,7 @@ pub fn requested(limits: &Limits, state: &RunState, id: &CallId, d: &mut Decisio
         return refuse(call, ToolStatus::Cancelled, "the run is being stopped", d);
     }
     if let Some(recorded) = recorded(state, call) {
-        let result = ToolFinished { call_id: call.id.clone(), replayed: true, ..recorded.clone() };
+        let result = ToolFinished { call_id: call.id.clone(), replayed: true, ..recorded.1.clone() };
         return d.say_of(&call.step, call.attempt, result);
     }
     let of_run = state.calls.iter().filter(|call| counts(state, call)).count() as u64;
@@ -141,15 +141,15 @@ fn refuse(call: &Call, status: ToolStatus, why: &str, d: &mut Decision) {
     d.say_of(&call.step, call.attempt, result);
 }
 
-/// The result that an earlier attempt of the step recorded for the n-th call with this input.
-fn recorded<'a>(state: &'a RunState, call: &Call) -> Option<&'a ToolFinished> {
+/// The call that an earlier attempt of the step made as the n-th with this input, and its recorded result.
+pub fn recorded<'a>(state: &'a RunState, call: &Call) -> Option<(&'a Call, &'a ToolFinished)> {
     let same = |c: &&Call| c.step == call.step && c.input == call.input;
     let nth = nth(state, call);
-    let earlier = (1..call.attempt).rev().find_map(|attempt| {
+    (1..call.attempt).rev().find_map(|attempt| {
         let made = state.calls.iter().filter(same).filter(|c| c.attempt == attempt).nth(nth)?;
-        made.is_recorded().then_some(made)
-    })?;
-    earlier.result.as_ref()
+        let result = made.result.as_ref().filter(|result| made.is_recorded() && !result.replayed)?;
+        Some((made, result))
+    })
 }
 
 /// A call's idempotency key: step, tool, hash of its input, and which of the step's calls with that input it is. It does not

@@ -34,6 +34,7 @@ impl Follower {
     async fn follow(mut self, mut appended: Listener) {
         let ring = self.ring.clone();
         tokio::select! {
+            biased;
             () = ring.deserted() => {}
             () = self.feed(&mut appended) => {}
         }
@@ -47,6 +48,7 @@ impl Follower {
         let mut failing = false;
         while !self.ring.is_complete() {
             tokio::select! {
+                biased;
                 () = appended.heard() => {}
                 () = tokio::time::sleep(poll) => {}
             }

@@ -47,6 +47,7 @@ pub use live::{Frame, Live};
 pub use manifest::{Manifest, ManifestEntry};
 pub use project::{Project, sha256};
 pub use reader::EventReader;
+pub use recall::snapshot_agrees;
 pub use replay::replay;
 pub use retry::RetryError;
 pub use source::Packages;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use bytes::Bytes;
-use contract::ProjectPath;
 use contract::event::{Author, Event, StepStatus};
+use contract::{CallId, ProjectPath};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -35,6 +35,30 @@ pub struct Project {
     before: BTreeMap<ProjectPath, File>,
     /// Everything that was put, by its hash: the model is shown what it wrote in former turns, also where it is gone.
     written: BTreeMap<String, Bytes>,
+    commands: Commands,
+}
+
+/// What the commands of the latest step have changed, by their calls: a recorded result that a later attempt takes over brings it along.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Commands {
+    running: Option<CallId>,
+    changed: BTreeMap<CallId, Vec<Changed>>,
+}
+
+/// A file that a command changed: the hashes of what it was and of what it is then; none where there is no file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Changed {
+    path: ProjectPath,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+impl Commands {
+    fn note(&mut self, path: &ProjectPath, from: Option<&File>, to: Option<&str>) {
+        let Some(call) = &self.running else { return };
+        let changed = Changed { path: path.clone(), from: from.map(|f| f.sha256.clone()), to: to.map(str::to_owned) };
+        self.changed.entry(call.clone()).or_default().push(changed);
+    }
 }
 
 /// A project without the bytes of its files.
@@ -44,6 +68,7 @@ pub(crate) struct Kept {
     open: BTreeMap<ProjectPath, String>,
     before: BTreeMap<ProjectPath, (String, Author)>,
     written: Vec<String>,
+    commands: Commands,
 }
 
 impl Kept {
@@ -121,6 +146,7 @@ impl Project {
         let file = File { content, sha256, by };
         self.written.insert(file.sha256.clone(), file.content.clone());
         if by == Author::Command {
+            self.commands.note(&path, self.files.get(&path), Some(&file.sha256));
             self.before.insert(path.clone(), file.clone());
         }
         self.files.insert(path, file);
@@ -141,6 +167,17 @@ impl Project {
             .map(|(path, file)| (path.clone(), Some(file.content.clone())))
             .chain(added.map(|path| (path.clone(), None)))
             .collect()
+    }
+
+    /// What a call changes once more whose recorded result is taken over: its command is not run again, and the model may have written
+    /// the same files again meanwhile. What is neither as the command found it nor as it left it was written otherwise, and stays.
+    pub(crate) fn again(&self, call: &CallId) -> Vec<(ProjectPath, Option<(Bytes, String)>)> {
+        let changes = self.commands.changed.get(call).into_iter().flatten().filter(|change| {
+            let now = self.files.get(&change.path).map(|file| &file.sha256);
+            now == change.from.as_ref() || now == change.to.as_ref()
+        });
+        let content = |sha256: &String| Some((self.written.get(sha256)?.clone(), sha256.clone()));
+        changes.map(|change| (change.path.clone(), change.to.as_ref().and_then(content))).collect()
     }
 
     /// The text so far of a file that is being written.
@@ -177,8 +214,9 @@ impl Project {
                 }
             }
             Event::FileDeleted(gone) => {
-                self.files.remove(&gone.path);
+                let former = self.files.remove(&gone.path);
                 if gone.by == Author::Command {
+                    self.commands.note(&gone.path, former.as_ref(), None);
                     self.before.remove(&gone.path);
                 }
             }
@@ -192,7 +230,12 @@ impl Project {
                 self.open.clear();
                 if state.attempt == 1 {
                     self.before.clone_from(&self.files);
+                    self.commands = Commands::default();
                 }
+            }
+            Event::ToolStarted(started) => self.commands.running = Some(started.call_id.clone()),
+            Event::ToolFinished(finished) => {
+                self.commands.running.take_if(|running| *running == finished.call_id);
             }
             Event::TurnCompleted(_) => self.open.clear(),
             Event::FileRejected(no) => {
@@ -207,8 +250,8 @@ impl Project {
             Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) | Event::StepState(_) => {}
             Event::TurnStarted(_) | Event::TextDelta(_) | Event::ElementRejected(_) => {}
             Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
-            Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::ToolRequested(_) | Event::ToolStarted(_) => {}
-            Event::ToolOutput(_) | Event::ToolFinished(_) | Event::BuildStatus(_) => {}
+            Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::ToolRequested(_) => {}
+            Event::ToolOutput(_) | Event::BuildStatus(_) => {}
             Event::PreviewUrl(_) | Event::PreviewProblem(_) => {}
             Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) | Event::Warning(_) | Event::Error(_) => {}
         }
@@ -225,6 +268,7 @@ impl Project {
             open: self.open.clone(),
             before: without(&self.before),
             written: self.written.keys().cloned().collect(),
+            commands: self.commands.clone(),
         };
         let files = self.files.values().chain(self.before.values());
         let bytes = files.map(|file| (file.sha256.clone(), file.content.clone()));
@@ -247,6 +291,7 @@ impl Project {
             open: kept.open.clone(),
             before: with(&kept.before)?,
             written: written.collect::<Option<_>>()?,
+            commands: kept.commands.clone(),
         })
     }
 

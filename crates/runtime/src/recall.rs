@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
-use contract::event::{Author, Event, FileCompleted, NewEvent, PreviewProblem};
+use contract::event::{Author, Event, FileCompleted, NewEvent, PreviewKind, PreviewProblem};
 use contract::{ProjectPath, RunId};
 use engine::RunState;
 use serde::{Deserialize, Serialize};
@@ -62,22 +62,27 @@ struct Body {
 impl Recalled {
     /// Reads a run's log, from its newest snapshot on.
     pub(crate) async fn of(store: &dyn Store, objects: &dyn Objects, run: RunId) -> Result<Self, RuntimeError> {
-        let mut recalled = match store.snapshot(run).await? {
+        let recalled = match store.snapshot(run).await? {
             Some(snapshot) => Self::restore(objects, snapshot).await?.unwrap_or_default(),
             None => Self::default(),
         };
+        recalled.read_on(store, objects, run).await
+    }
+
+    /// Takes in what the log has after it.
+    async fn read_on(mut self, store: &dyn Store, objects: &dyn Objects, run: RunId) -> Result<Self, RuntimeError> {
         loop {
-            let page = store.read_after(run, recalled.end, replay::PAGE).await?;
+            let page = store.read_after(run, self.end, replay::PAGE).await?;
             if page.is_empty() {
-                return Ok(recalled);
+                return Ok(self);
             }
             for stored in page {
                 let seq = stored.head.seq;
-                recalled.tail.events += 1;
-                recalled.tail.bytes += stored.payload.len() as u64;
+                self.tail.events += 1;
+                self.tail.bytes += stored.payload.len() as u64;
                 let entry = replay::decode(run, stored)?;
-                recalled.take(store, objects, run, &entry).await?;
-                recalled.end = seq;
+                self.take(store, objects, run, &entry).await?;
+                self.end = seq;
             }
         }
     }
@@ -91,17 +96,10 @@ impl Recalled {
     ) -> Result<(), RuntimeError> {
         self.state.fold(entry);
         self.project.replay(objects, &entry.event).await?;
-        // A file that was written again deserves to be told of again.
-        for path in entry.event.changed_paths() {
-            self.told.retain(|known| known.place.as_ref().is_none_or(|at| at.path != path.as_str()));
-        }
+        still_told(&mut self.told, &entry.event);
         if let Event::Session(session) = &entry.event {
             self.project = replay::project(store, objects, session.project_id, Some(run)).await?;
             self.base = self.project.files().clone();
-        } else if let Event::PreviewProblem(problem) = &entry.event {
-            self.told.push(problem.clone());
-        } else if let Event::PreviewUrl(_) = &entry.event {
-            self.told.clear();
         } else if let Event::FileCompleted(FileCompleted { path, by: Author::Template | Author::Restored, .. }) =
             &entry.event
             && entry.step.is_none()
@@ -151,4 +149,34 @@ impl Recalled {
         let (Some(base), Some(project)) = (base, Project::of_kept(&body.project, &bytes)) else { return Ok(None) };
         Ok(Some(Self { state: body.state, project, base, told: body.told, end: snapshot.seq, tail }))
     }
+}
+
+/// Takes an event into what was told of why the files cannot be shown at once, as far as it still holds.
+pub(crate) fn still_told(told: &mut Vec<PreviewProblem>, event: &Event) {
+    if let Event::PreviewProblem(problem) = event {
+        // What a browser says is about one page, and told each time.
+        if problem.revision.is_none() && !told.contains(problem) {
+            told.push(problem.clone());
+        }
+    } else if let Event::PreviewUrl(shown) = event
+        && shown.kind == PreviewKind::Instant
+    {
+        told.clear();
+    } else {
+        // A file that was written again deserves to be told of again.
+        for path in event.changed_paths() {
+            told.retain(|known| known.place.as_ref().is_none_or(|at| at.path != path.as_str()));
+        }
+    }
+}
+
+/// Whether a run's newest snapshot and its log agree: what is recalled with the snapshot is what the log alone comes to. True if there
+/// is no snapshot that this version can read.
+pub async fn snapshot_agrees(store: &dyn Store, objects: &dyn Objects, run: RunId) -> Result<bool, RuntimeError> {
+    let Some(snapshot) = store.snapshot(run).await? else { return Ok(true) };
+    let Some(kept) = Recalled::restore(objects, snapshot).await? else { return Ok(true) };
+    let kept = kept.read_on(store, objects, run).await?;
+    let folded = Recalled { tail: kept.tail, ..Recalled::default().read_on(store, objects, run).await? };
+    // Its owner may have gone on in between.
+    Ok(kept.end != folded.end || kept == folded)
 }

@@ -3,6 +3,7 @@
 //! Every round: take what has come in (reports of effects, the inbox, timers), fold and step it until nothing more follows,
 //! append all of it in one commit, publish, and only then perform. While a commit is under way the next round gathers by itself.
 
+mod again;
 mod keep;
 mod look;
 mod skill;
@@ -31,7 +32,7 @@ use crate::ports::bus::{Listener, Wake};
 use crate::ports::model::ModelRequest;
 use crate::ports::store::{Append, Claim, Entry, InboxItem, ProjectRow, RowChange};
 use crate::project::{File, sha256};
-use crate::recall::Recalled;
+use crate::recall::{Recalled, still_told};
 use crate::{Project, Runtime, RuntimeError, history, projection, replay};
 
 /// Why a task is over.
@@ -192,11 +193,13 @@ impl Task {
         let due = self.timers.values().min().map(|due| due.saturating_sub(self.runtime.ports.world.now_ms()));
         let (inbox, next_poll) = (&mut self.inbox, self.next_poll);
         tokio::select! {
-            () = std::future::ready(()), if !self.own.is_empty() => reports.append(&mut self.own),
-            _count = self.reports.recv_many(&mut reports, most) => {}
+            // What comes seldom goes first, so that what streams does not keep it waiting.
+            biased;
             () = inbox.heard() => {}
             () = tokio::time::sleep_until(next_poll) => {}
             () = tokio::time::sleep(Duration::from_millis(due.unwrap_or(u64::MAX >> 16))), if due.is_some() => {}
+            () = std::future::ready(()), if !self.own.is_empty() => reports.append(&mut self.own),
+            _count = self.reports.recv_many(&mut reports, most) => {}
         }
         if reports.is_empty() || Instant::now() >= self.next_poll {
             self.next_poll = Instant::now() + Duration::from_millis(self.runtime.limits.poll_ms);
@@ -364,15 +367,23 @@ impl Task {
         let at = self.runtime.ports.world.now_ms();
         let mut queue = VecDeque::from([(step, event)]);
         round.rows.extend(row);
+        let mut taken_over = None;
         while let Some((step, event)) = queue.pop_front() {
             if self.state.ended {
                 return;
             }
+            if let Some(brought) = self.brought_along(round, &event, &mut taken_over) {
+                queue.push_front((step.clone(), event));
+                brought.into_iter().rev().for_each(|event| queue.push_front((step.clone(), event)));
+                continue;
+            }
             let entry = NewEvent { at, step, event };
             self.state.fold(&entry);
-            if let Event::StepState(_) = &entry.event {
+            still_told(&mut self.told, &entry.event);
+            if let Event::StepState(_) | Event::ToolStarted(_) | Event::ToolFinished(_) = &entry.event {
                 let _ = self.project.fold(&entry.event);
-            } else if let Event::ToolStarted(_) = &entry.event {
+            }
+            if let Event::ToolStarted(_) = &entry.event {
                 self.meanwhile.clear();
             }
             for row in projection::rows(&self.state, &entry) {

@@ -70,6 +70,7 @@ impl Worker {
                 }
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 Some(done) = self.tasks.join_next_with_id() => self.done(done).await,
                 () = claimable.heard() => {}

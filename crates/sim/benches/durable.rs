@@ -6,6 +6,7 @@
 //! Readers are measured by another benchmark, `readers`.
 #![expect(clippy::disallowed_methods, reason = "a bench reads clocks and owns processes, files and tasks")]
 #![expect(clippy::expect_used, reason = "a bench that cannot go on says why")]
+#![expect(clippy::print_stderr, reason = "a wrong argument is told to whoever types it")]
 
 use std::process::ExitCode;
 use std::time::Duration;

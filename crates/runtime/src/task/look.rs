@@ -23,13 +23,8 @@ impl Task {
         if !changed || self.state.ended || self.project.files().values().all(|file| file.by == Author::Template) {
             return Ok(());
         }
-        // A file that was written again deserves to be told of again.
-        let touched: Vec<String> =
-            round.events.iter().flat_map(|entry| entry.event.changed_paths()).map(ToString::to_string).collect();
-        self.told.retain(|known| known.place.as_ref().is_none_or(|at| !touched.contains(&at.path)));
         match self.runtime.page(self.project.clone()).await? {
             Ok(page) => {
-                self.told.clear();
                 if !self.is_placeholder(&page) {
                     let url = self.runtime.preview.instant_url(&self.slug, &page.revision);
                     let host = self.runtime.preview.host(&self.slug);
@@ -62,11 +57,8 @@ impl Task {
 
     /// Tells what was not told yet. What does not hold any more may be told again.
     fn tell(&mut self, round: &mut Round, problems: &[Problem]) {
-        let problems: Vec<_> = problems.iter().map(told).collect();
-        self.told.retain(|known| problems.contains(known));
-        let fresh: Vec<_> = problems.into_iter().filter(|p| !self.told.contains(p)).take(TOLD).collect();
+        let fresh: Vec<_> = problems.iter().map(told).filter(|p| !self.told.contains(p)).take(TOLD).collect();
         for problem in fresh {
-            self.told.push(problem.clone());
             self.push(round, None, problem.into(), None);
         }
     }

@@ -1,83 +1,114 @@
-//! The stage: a whole Baton on stand-ins and a paused clock, whose process can be killed at any append and started again.
+//! The stage: whole Batons on stand-ins and paused clocks, with a person at their doors, whose processes can be killed, stopped and
+//! set wrong at any call of a port (E15, N1).
 //!
-//! What survives a kill is what survives one in the real world: the store and the objects. Everything else is dropped with the
-//! process, which is a tokio runtime of its own.
+//! What survives a process is what survives one in the real world: the store, the objects and the model. Everything else is dropped
+//! with the process, which is a tokio runtime of its own. Where there are several, each works for a few milliseconds at a time, in
+//! turn, so a rehearsal with the same plan is the same rehearsal.
 
+mod admission;
+mod bus;
+mod case;
+mod corpus;
+mod director;
+mod doors;
+mod gate;
+mod house;
+mod model;
+mod oracle;
+mod person;
+mod plan;
+mod process;
 mod sandbox;
+mod verdict;
 mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicI64;
 
-use adapters::bus::LocalBus;
 use adapters::model::scripted::{ScriptedModel, Scripts};
 use bytes::Bytes;
-use contract::event::{Event, ModelRef, PreviewKind, Provider};
-use contract::{Limits, ProjectId, ProjectPath, RunId, UserId};
-use runtime::{Ports, PreviewAddress, Project, Runtime, Template, Worker};
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use contract::event::{ModelRef, Provider};
+use contract::{Limits, ProjectPath};
+use runtime::{Ports, PreviewAddress, Runtime, Template};
+use tokio::task::JoinHandle;
 
+pub use case::{Act, Case, Deed, During, Message, Strict};
+pub use corpus::CORPUS;
+pub use house::{House, InMemory, InPostgres, InSqlite};
+pub use oracle::Outcome;
+pub use plan::{CALLS, Plan, Strike, Trouble, Weather};
 pub use sandbox::{Executed, StageSandbox};
-pub use world::SeededWorld;
+pub use verdict::{judge, plan_of_seed};
+pub use world::{Dice, SeededWorld};
 
-use crate::memory::{Hook, MemoryObjects, MemoryStore, Moment};
+use bus::Network;
+use director::Director;
+use gate::Fate;
+use person::Person;
+use process::Process;
+use sandbox::Grounds;
 
-/// What is done to a process, by the number of the append at which it happens (from 1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Disturbance {
-    /// Nothing.
-    None,
-    /// The process is killed when the append has been committed and before its answer is used.
-    KillAfter(usize),
-    /// The append fails and nothing of it is stored.
-    Refuse(usize),
-    /// The append is stored and its answer is lost.
-    LoseAnswer(usize),
-    /// The person stops the run when the append has been committed.
-    CancelAfter(usize),
-}
-
-/// A user's request, and what is sent after it in the same chat.
-pub type Messages = [&'static str];
-
-/// What a rehearsal leaves behind, as far as it must not depend on what went wrong on the way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// Each run's terminal event and, if it has one, its stop reason.
-    pub ends: Vec<String>,
-    /// The project's files: path and hash.
-    pub files: BTreeMap<String, String>,
-    /// What the preview shows: path and hash.
-    pub preview: BTreeMap<String, String>,
-}
+use crate::memory::MemoryObjects;
 
 /// A rehearsal's report.
 #[derive(Debug)]
 pub struct Report {
     /// What must be the same.
     pub outcome: Outcome,
-    /// How many appends there were.
-    pub appends: usize,
+    /// How often each call was made.
+    pub calls: BTreeMap<&'static str, u32>,
+    /// What never may be, and was seen all the same.
+    pub faults: Vec<String>,
+    /// Whether a model was told that a call was interrupted or failed for no fault of its own.
+    pub told: bool,
+    /// Whether a command changed files that could not be taken into the project, and the log says so.
+    pub unrecorded: bool,
     /// Commands and builds that ran, in order.
     pub executed: Vec<Executed>,
-    /// All events as a reader got them, as JSON.
+    /// All events as readers got them, as JSON, run after run.
     pub log: Vec<String>,
+    /// Milliseconds that passed on the stage.
+    pub took_ms: u64,
+}
+
+/// A place for processes.
+pub(crate) struct Machine {
+    number: usize,
+    /// By how much its clock is wrong, in milliseconds.
+    clock: Arc<AtomicI64>,
+    process: Option<Process>,
+    /// When it starts again, or goes on.
+    back_at: u64,
+}
+
+impl Machine {
+    fn is_stopped(&self) -> bool {
+        self.process.as_ref().is_some_and(Process::is_stopped)
+    }
+}
+
+/// How far a rehearsal is.
+struct Stand {
+    /// Milliseconds.
+    now: u64,
+    /// How long the next turn is.
+    turn: u64,
+    deaths: usize,
+    /// The machine whose door the person uses, and their visit there.
+    visit: Option<(usize, JoinHandle<()>)>,
 }
 
 /// Everything that survives a kill, and what it is started with.
-pub struct Stage {
-    store: MemoryStore,
+pub(crate) struct Stage {
+    case: Case,
+    plan: Plan,
+    house: Box<dyn House>,
     objects: MemoryObjects,
     /// Another process, which lives on.
     model: ScriptedModel,
-    seed: u64,
-    appends: Arc<AtomicUsize>,
-    killed: Arc<Notify>,
-    cancelled: Arc<Notify>,
-    executed: sandbox::Ledger,
+    grounds: Grounds,
+    director: Arc<Director>,
     epoch_ms: u64,
 }
 
@@ -95,122 +126,173 @@ const PACKAGES: &str = r#"{"format": 1, "imports": {},
         "lucide-react": {"module": "r.js"}},
     "modules": {"r.js": "export const jsx = 1, jsxs = 1, Fragment = 1, StrictMode = 1, createRoot = 1, useEffect = 1, useLayoutEffect = 1, useRef = 1, useState = 1, Check = 1, CircleCheckBig = 1, ListTodo = 1, Moon = 1, Plus = 1, Search = 1, SearchX = 1, Sun = 1, Sunrise = 1, Trash2 = 1;"}}"#;
 
-/// How far the clock moves on between two processes: longer than a lease, so that what a dead worker held can be claimed.
-const BETWEEN_MS: u64 = 20_000;
-/// How long a process may take on its paused clock: longer than any run may.
-const MOST_TIME: Duration = Duration::from_secs(3 * 3_600);
-/// Processes of one rehearsal at the most; more means that a run never ends.
-const MOST_PROCESSES: usize = 8;
+/// When the stage's time begins, in milliseconds since the Unix epoch.
+const EPOCH_MS: u64 = 1_700_000_000_000;
+/// How long a machine needs to start a process again.
+const REBIRTH_MS: u64 = 300;
+/// How long processes work in turn where there are several: as long as nothing happens, longer and longer.
+const TURN_MS: std::ops::RangeInclusive<u64> = 4..=250;
+/// How long one process works at once if it is alone.
+const ALONE_MS: u64 = 1_000;
+/// How long a rehearsal may take on its own clock: longer than any run may.
+const MOST_MS: u64 = 3 * 3_600_000;
+/// How long the processes go on after the person has seen the end of everything: longer than a lease.
+const AFTERMATH_MS: u64 = 20_000;
+/// Deaths in one rehearsal at the most; more means that something kills whatever it meets.
+const MOST_DEATHS: usize = 50;
+
+/// Rehearses a case under a plan, with a store in memory.
+///
+/// # Errors
+/// It does not come to an end, or what is stored cannot be read.
+pub fn rehearse(case: &Case, plan: &Plan) -> Result<Report, String> {
+    rehearse_in(case, plan, Box::new(InMemory::new()))
+}
+
+/// Rehearses a case under a plan, with a given store.
+///
+/// # Errors
+/// It does not come to an end, or what is stored cannot be read.
+pub fn rehearse_in(case: &Case, plan: &Plan, house: Box<dyn House>) -> Result<Report, String> {
+    let scripts = Scripts::read([(case.name, case.script)]).map_err(|error| error.to_string())?;
+    let model = ScriptedModel::new(scripts, ModelRef { provider: Provider::Demo, name: "stage".into() });
+    let mut stage = Stage {
+        case: *case,
+        plan: plan.clone(),
+        house,
+        objects: MemoryObjects::default(),
+        model,
+        grounds: Grounds::default(),
+        director: Arc::new(Director::new(plan.strikes.clone())),
+        epoch_ms: EPOCH_MS,
+    };
+    let person = Arc::new(Person::new(*case, stage.director.clone(), plan.seed));
+    let (took_ms, died) = stage.play(&person)?;
+    let calls = stage.director.census();
+    let executed = stage.grounds.all();
+    let faults = stage.director.faults();
+    // Nothing goes wrong any more.
+    stage.director = Arc::new(Director::new(vec![]));
+    let found = stage.inspect(&person, &executed, died, took_ms)?;
+    let faults = [faults, found.faults.clone(), stage.house.faults()?].concat();
+    let oracle::Found { outcome, log, told, unrecorded, .. } = found;
+    Ok(Report { outcome, calls, faults, told, unrecorded, executed, log, took_ms })
+}
 
 impl Stage {
-    /// A stage on which a scripted model answers, disturbed once.
-    pub fn new(script: &str, seed: u64, disturbance: Disturbance) -> Result<Self, String> {
-        let scripts = Scripts::read([("corpus", script)]).map_err(|error| error.to_string())?;
-        let model = ScriptedModel::new(scripts, ModelRef { provider: Provider::Demo, name: "stage".into() });
-        let appends = Arc::new(AtomicUsize::new(0));
-        let killed = Arc::new(Notify::new());
-        let cancelled = Arc::new(Notify::new());
-        let (count, kill, cancel) = (appends.clone(), killed.clone(), cancelled.clone());
-        let hook = Hook::new(move |moment, op| {
-            if op.name != "append" {
-                return Ok(());
+    /// Lets the processes work until the person has seen the end of everything. Gives how long it took and whether a process died.
+    fn play(&mut self, person: &Arc<Person>) -> Result<(u64, bool), String> {
+        let network = Arc::new(Network::new(self.plan.bus, self.plan.seed, self.plan.machines));
+        let machine =
+            |number| Machine { number, clock: Arc::default(), process: None, back_at: number as u64 * REBIRTH_MS };
+        let mut machines: Vec<Machine> = (0..self.plan.machines).map(machine).collect();
+        let mut stand = Stand { now: 0, turn: *TURN_MS.start(), deaths: 0, visit: None };
+        while person.outcome().is_none() {
+            self.all(&mut machines, &network, &mut stand)?;
+            if stand.visit.as_ref().is_some_and(|(_, visit)| visit.is_finished()) && person.outcome().is_none() {
+                return Err("the person broke down".into());
             }
-            let number = match moment {
-                Moment::Before => count.fetch_add(1, Ordering::SeqCst) + 1,
-                Moment::After => count.load(Ordering::SeqCst),
-            };
-            match (disturbance, moment) {
-                (Disturbance::KillAfter(n), Moment::After) if n == number => {
-                    kill.notify_one();
-                    Err("killed".into())
-                }
-                (Disturbance::CancelAfter(n), Moment::After) if n == number => {
-                    cancel.notify_one();
-                    Ok(())
-                }
-                (Disturbance::Refuse(n), Moment::Before) | (Disturbance::LoseAnswer(n), Moment::After)
-                    if n == number =>
-                {
-                    Err(format!("append {n} was disturbed"))
-                }
-                _ => Ok(()),
+            if stand.visit.is_none() {
+                stand.visit = self.visit(person, &machines, stand.now);
             }
-        });
-        Ok(Self {
-            store: MemoryStore::new(hook),
-            objects: MemoryObjects::default(),
-            model,
-            seed,
-            appends,
-            killed,
-            cancelled,
-            executed: sandbox::Ledger::default(),
-            epoch_ms: 1_700_000_000_000,
+        }
+        person.outcome().unwrap_or(Ok(()))?;
+        let took = stand.now;
+        // Whoever was stopped goes on, and does what it still believes it has to do.
+        while stand.now < took + AFTERMATH_MS || machines.iter().any(Machine::is_stopped) {
+            self.all(&mut machines, &network, &mut stand)?;
+        }
+        Ok((took, stand.deaths > 0))
+    }
+
+    /// All machines' turns.
+    fn all(&mut self, machines: &mut [Machine], network: &Arc<Network>, stand: &mut Stand) -> Result<(), String> {
+        let Stand { now, turn, deaths, visit } = stand;
+        if *now > MOST_MS || *deaths > MOST_DEATHS {
+            return Err(format!("the runs did not end: {now} ms, {deaths} deaths"));
+        }
+        let before = self.director.total();
+        network.deliver(*now);
+        let alone = machines.len() == 1;
+        let until = *now + if alone { ALONE_MS } else { *turn };
+        for machine in machines {
+            let fate = self.turn(machine, network, *now, until)?;
+            if fate != Fate::Lives && visit.as_ref().is_some_and(|(at, _)| *at == machine.number) {
+                // The connection is gone with the process, or says nothing any more: the person tries another door.
+                visit.take().into_iter().for_each(|(_, visit)| visit.abort());
+            }
+            *deaths += usize::from(fate == Fate::Dead);
+            if alone {
+                *now = machine.process.as_ref().map_or(machine.back_at, |process| process.now).max(*now);
+                *now += if let Fate::Stopped(ms) = fate { ms } else { 0 };
+            }
+        }
+        if !alone {
+            *now = until;
+        }
+        let idle = self.director.total() == before && network.next().is_none();
+        *turn = if idle { (*turn * 2).min(*TURN_MS.end()) } else { *TURN_MS.start() };
+        Ok(())
+    }
+
+    /// One machine's turn.
+    fn turn(&mut self, machine: &mut Machine, network: &Arc<Network>, now: u64, until: u64) -> Result<Fate, String> {
+        if machine.process.is_none() {
+            if now < machine.back_at {
+                return Ok(Fate::Lives);
+            }
+            if self.plan.machines == 1 && now > 0 {
+                self.house.reopen()?;
+            }
+            machine.process = Some(Process::start(self, machine, network, now)?);
+        }
+        let Some(process) = &mut machine.process else { return Ok(Fate::Lives) };
+        if process.is_stopped() {
+            if now < machine.back_at {
+                return Ok(Fate::Lives);
+            }
+            process.go_on(now);
+        }
+        let fate = process.drive(until);
+        match fate {
+            Fate::Lives => {}
+            Fate::Stopped(ms) => machine.back_at = process.now + ms,
+            Fate::Ended if !process.was_asked() => return Err("a worker stopped by itself".into()),
+            Fate::Dead | Fate::Ended => {
+                machine.back_at = process.now + REBIRTH_MS;
+                machine.process = None;
+            }
+        }
+        Ok(fate)
+    }
+
+    /// The person goes to a process that works.
+    fn visit(&self, person: &Arc<Person>, machines: &[Machine], now: u64) -> Option<(usize, JoinHandle<()>)> {
+        let open: Vec<&Machine> =
+            machines.iter().filter(|machine| machine.process.is_some() && !machine.is_stopped()).collect();
+        let mut dice = Dice::new(self.plan.seed ^ now);
+        let machine = dice.one_of(&open)?;
+        let process = machine.process.as_ref()?;
+        let live = person.clone().live(process.runtime.clone());
+        Some((machine.number, process.host(live)))
+    }
+
+    fn inspect(
+        &mut self,
+        person: &Arc<Person>,
+        executed: &[Executed],
+        died: bool,
+        now: u64,
+    ) -> Result<oracle::Found, String> {
+        if self.plan.machines == 1 {
+            self.house.reopen()?;
+        }
+        process::look_on(self, now + MOST_MS, async |runtime| {
+            oracle::inspect(&runtime, &person.told(), executed, died).await
         })
     }
 
-    /// Sends the messages one after the other, each when the run before has ended, and starts the process again when it was killed.
-    pub fn rehearse(mut self, messages: &Messages) -> Result<Report, String> {
-        let mut sent = vec![];
-        for _process in 0..MOST_PROCESSES {
-            let done = self.process(messages, &mut sent)?;
-            if let Some((outcome, log)) = done {
-                let appends = self.appends.load(Ordering::SeqCst);
-                return Ok(Report { outcome, appends, executed: self.executed.all(), log });
-            }
-            self.epoch_ms += BETWEEN_MS;
-            self.store.restart();
-        }
-        Err("the runs did not end".into())
-    }
-
-    fn process(
-        &mut self,
-        messages: &Messages,
-        sent: &mut Vec<RunId>,
-    ) -> Result<Option<(Outcome, Vec<String>)>, String> {
-        let tokio = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        let tokio = tokio.map_err(|error| error.to_string())?;
-        let (killed, cancelled) = (self.killed.clone(), self.cancelled.clone());
-        let result = tokio.block_on(async {
-            let world = Arc::new(SeededWorld::new(self.seed, self.epoch_ms));
-            let runtime = self.runtime(world.clone())?;
-            let worker = Worker::new(runtime.clone(), "stage".into());
-            let story = async {
-                let user = runtime.ports.store.owner(UserId::from_bits(7), 0).await.map_err(|e| e.to_string())?;
-                let (ends, log) = tell(&runtime, user, messages, sent).await?;
-                let (files, preview) = look(&runtime, user).await?;
-                redraw(&runtime, sent).await?;
-                Ok::<_, String>(Some((Outcome { ends, files, preview }, log)))
-            };
-            let canceller = async {
-                cancelled.notified().await;
-                cancel_all(&runtime).await;
-                std::future::pending::<()>().await;
-            };
-            tokio::select! {
-                biased;
-                () = killed.notified() => Ok(None),
-                told = story => told,
-                () = canceller => Err("a person never stops stopping".into()),
-                () = tokio::time::sleep(MOST_TIME) => Err("the runs did not end".into()),
-                () = worker.run(CancellationToken::new()) => Err("the worker stopped by itself".into()),
-            }
-        });
-        // Dropping the runtime is the kill: nothing that was under way gets another poll.
-        drop(tokio);
-        result
-    }
-
-    fn runtime(&self, world: Arc<SeededWorld>) -> Result<Arc<Runtime>, String> {
-        let ports = Ports {
-            store: Arc::new(self.store.clone()),
-            bus: Arc::new(LocalBus::new()),
-            objects: Arc::new(self.objects.clone()),
-            model: Arc::new(self.model.clone()),
-            sandbox: Arc::new(StageSandbox::new(self.executed.clone())),
-            world,
-        };
+    fn runtime(&self, ports: Ports) -> Result<Arc<Runtime>, String> {
         let path = |p: &str| ProjectPath::parse(p).map_err(|problem| problem.to_string());
         let mut files = vec![];
         for (name, text) in TEMPLATE {
@@ -224,96 +306,8 @@ impl Stage {
             output_dir: path("dist")?,
         };
         let preview = PreviewAddress { host_suffix: "localhost".into(), port: 7420 };
-        Ok(Runtime::new(ports, Limits::default(), preview, template))
+        let mut limits = Limits { snapshot_events: self.plan.snapshots, ..Limits::default() };
+        (self.case.limits)(&mut limits);
+        Ok(Runtime::new(ports, limits, preview, template))
     }
-}
-
-/// Stops every run that has not ended.
-async fn cancel_all(runtime: &Runtime) {
-    let store = &runtime.ports.store;
-    let Ok(user) = store.owner(UserId::from_bits(7), 0).await else { return };
-    let Ok(runs) = store.runs(user, None, None, 100).await else { return };
-    for run in runs.items {
-        // A run that cannot be stopped is seen by the rehearsal: it ends as if nothing had been said.
-        let _ = runtime.cancel(user, run.id).await;
-    }
-}
-
-/// Sends what was not sent yet and reads every run to its end, checking on the way that no reader sees a gap (E21).
-async fn tell(
-    runtime: &Arc<Runtime>,
-    user: UserId,
-    messages: &Messages,
-    sent: &mut Vec<RunId>,
-) -> Result<(Vec<String>, Vec<String>), String> {
-    let store = &runtime.ports.store;
-    let (mut ends, mut log) = (vec![], vec![]);
-    for n in 0..messages.len() {
-        if sent.len() <= n {
-            let chat = store.chats(user, None, 1).await.map_err(|e| e.to_string())?.items.first().map(|c| c.id);
-            let accepted = runtime.send(user, chat, messages[n], None).await;
-            sent.push(accepted.map_err(|error| format!("message {}: {error}; so far {ends:?}", n + 1))?.run_id);
-        }
-        let run = sent[n];
-        ends.push(read_to_the_end(runtime, run, &mut log).await?);
-    }
-    Ok((ends, log))
-}
-
-async fn read_to_the_end(runtime: &Arc<Runtime>, run: RunId, log: &mut Vec<String>) -> Result<String, String> {
-    let mut reader = runtime.events(run, 0);
-    let mut last = 0;
-    let mut end = String::new();
-    while let Some(frame) = reader.next().await.map_err(|e| e.to_string())? {
-        if frame.from_seq.unwrap_or(frame.seq) != last + 1 {
-            return Err(format!("a reader saw {} after {last}", frame.seq));
-        }
-        last = frame.seq;
-        log.push(String::from_utf8_lossy(&frame.json).into_owned());
-        if frame.terminal {
-            let event: serde_json::Value = serde_json::from_slice(&frame.json).map_err(|e| e.to_string())?;
-            let why = event.get("stop_reason").or(event.get("code")).and_then(|r| r.as_str()).unwrap_or_default();
-            end = format!("{} {why}", frame.kind);
-        }
-    }
-    Ok(end)
-}
-
-/// Draws every instant page again from the log up to its event: it is a projection, so it is the page that was shown (N7).
-async fn redraw(runtime: &Arc<Runtime>, sent: &[RunId]) -> Result<(), String> {
-    let mut files = Project::default();
-    for run in sent {
-        let (_, events) = runtime::replay(runtime.ports.store.as_ref(), *run).await.map_err(|e| e.to_string())?;
-        for (n, entry) in events.iter().enumerate() {
-            files.replay(runtime.ports.objects.as_ref(), &entry.event).await.map_err(|e| e.to_string())?;
-            if let Event::PreviewUrl(preview) = &entry.event
-                && preview.kind == PreviewKind::Instant
-            {
-                let drawn = runtime.page(files.clone()).await.map_err(|e| e.to_string())?.map(|page| page.revision);
-                if drawn.as_ref().ok() != preview.revision.as_ref() {
-                    return Err(format!(
-                        "event {} of {run} shows {:?}, and its files are {drawn:?}",
-                        n + 1,
-                        preview.revision
-                    ));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-type Hashes = BTreeMap<String, String>;
-
-async fn look(runtime: &Arc<Runtime>, user: UserId) -> Result<(Hashes, Hashes), String> {
-    let store = &runtime.ports.store;
-    let chats = store.chats(user, None, 1).await.map_err(|e| e.to_string())?;
-    let project: ProjectId = chats.items.first().ok_or("the chat is gone")?.project_id;
-    let files = runtime.files(user, project).await.map_err(|e| e.to_string())?.ok_or("the project is gone")?;
-    let files = files.files.into_iter().map(|f| (f.path.to_string(), f.sha256)).collect();
-    let row = store.project(project).await.map_err(|e| e.to_string())?.ok_or("the project is gone")?;
-    let published = runtime.published(&row.slug).await.map_err(|e| e.to_string())?;
-    let shown =
-        published.map(|(_, manifest)| manifest.files.iter().map(|(p, e)| (p.to_string(), e.sha256.clone())).collect());
-    Ok((files, shown.unwrap_or_default()))
 }
