@@ -1923,7 +1923,10 @@ export interface operations {
     import_run: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Makes a repeated request give the first answer. */
+                "Idempotency-Key"?: string | null;
+            };
             path?: never;
             cookie?: never;
         };

@@ -13,6 +13,8 @@ if (!root) throw new Error("index.html has no #root");
 // Not in an effect: the code of a link works once.
 const library = new Library();
 void library.start();
+// A link that is opened in a tab that shows Baton already changes only what stands behind the #.
+addEventListener("hashchange", () => location.hash.startsWith("#code=") && void library.start());
 
 createRoot(root).render(
 	<StrictMode>

@@ -27,6 +27,7 @@ use runtime::{Ports, PreviewAddress, Runtime, Worker, sha256};
 use server::{OwnerToken, Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, ModelSetting, Role, Settings, Shared};
@@ -39,11 +40,14 @@ use crate::template::{self, Prepared};
 const DEMO: &str = "demo";
 /// How long the last wake-ups of a process may take to leave it. Whoever misses them polls.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long the goodbye to a database may take. Whoever is not told finds out.
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The parts of a process, ready to run.
 pub struct House {
     server: Option<Server>,
     worker: Option<Worker>,
+    kept: Kept,
     bus: Option<Arc<RedisBus>>,
     /// The name by which events know this worker.
     pub name: String,
@@ -65,14 +69,14 @@ pub async fn house(
     let (limits, shared) = (settings.limits.clone(), &settings.shared);
     let prepared = template::find(settings.templates.as_deref(), data, &limits)?;
     // First, since SQLite's locks the folder: from then on it is ours alone.
-    let store = store(shared, data, &limits).await?;
+    let kept = store(shared, data, &limits).await?;
     let redis = redis(role, shared)?;
     let folder = objects(shared, data);
     let objects =
         AddressedObjects::local(&folder).map_err(|error| Refusal::failed(error.to_string(), error.action()))?;
     let world = SystemWorld::new();
     if shared.database.is_some() {
-        belongs_together(store.as_ref(), &objects, &world, &folder).await?;
+        belongs_together(kept.store.as_ref(), &objects, &world, &folder).await?;
     }
     let (sandbox, isolation) = hands(role, data, &prepared).await?;
     // Processes in containers often have the same number, and the same name.
@@ -86,7 +90,7 @@ pub async fn house(
         None => Arc::new(LocalBus::new()),
     };
     let ports = Ports {
-        store,
+        store: kept.store.clone(),
         bus,
         objects: Arc::new(objects),
         model: model(&settings.model, &limits, demo_speed)?,
@@ -102,7 +106,7 @@ pub async fn house(
         Role::Up | Role::Worker => Some(Worker::new(runtime, name.clone())),
         Role::Server => None,
     };
-    Ok(House { server, worker, bus: redis, name, isolation })
+    Ok(House { server, worker, kept, bus: redis, name, isolation })
 }
 
 /// What no run that is exported may hold, as far as it is known: keys, folders and the name of this machine.
@@ -151,13 +155,14 @@ impl House {
         if let Some((server, listener)) = self.server.zip(listener) {
             parts.spawn(server.serve(listener, stop.clone()));
         }
-        Open { parts, bus: self.bus, stop: stop.clone() }
+        Open { parts, kept: self.kept, bus: self.bus, stop: stop.clone() }
     }
 }
 
 /// A house at work.
 pub struct Open {
     parts: JoinSet<std::io::Result<()>>,
+    kept: Kept,
     bus: Option<Arc<RedisBus>>,
     stop: CancellationToken,
 }
@@ -177,7 +182,26 @@ impl Open {
         if let Some(bus) = &self.bus {
             bus.flush(LAST_WORDS).await;
         }
+        self.kept.close().await;
         outcome
+    }
+}
+
+/// A store that is open.
+pub struct Kept {
+    store: Arc<dyn Store>,
+    /// The same where others share it.
+    postgres: Option<Arc<Postgres>>,
+}
+
+impl Kept {
+    /// Says goodbye to those who share it, so that they need not find out what became of this process. Within `GOODBYE`.
+    pub async fn close(self) {
+        if let Some(postgres) = &self.postgres
+            && timeout(GOODBYE, postgres.close()).await.is_err()
+        {
+            tracing::warn!("the database was not told goodbye: it does not answer");
+        }
     }
 }
 
@@ -185,14 +209,16 @@ impl Open {
 ///
 /// # Errors
 /// If it cannot be used: it does not answer, is newer than this program, or belongs to another process.
-pub async fn store(shared: &Shared, data: &DataDir, limits: &Limits) -> anyhow::Result<Arc<dyn Store>> {
+pub async fn store(shared: &Shared, data: &DataDir, limits: &Limits) -> anyhow::Result<Kept> {
     if let Some(url) = &shared.database {
         let store = Postgres::open(url.expose(), &PostgresOptions::from(limits)).await;
-        return Ok(Arc::new(store.map_err(|error| Refusal::failed(error.to_string(), error.action()))?));
+        let store = Arc::new(store.map_err(|error| Refusal::failed(error.to_string(), error.action()))?);
+        return Ok(Kept { store: store.clone(), postgres: Some(store) });
     }
     let commit_events = usize::try_from(limits.commit_batch).unwrap_or(usize::MAX);
     let store = Sqlite::open(data.path(), &Options { commit_events, ..Options::default() });
-    Ok(Arc::new(store.map_err(|error| Refusal::failed(error.to_string(), error.action()))?))
+    let store = store.map_err(|error| Refusal::failed(error.to_string(), error.action()))?;
+    Ok(Kept { store: Arc::new(store), postgres: None })
 }
 
 /// The bus between processes, if there is one and this role has use for it. That it does not answer is no error.

@@ -50,8 +50,16 @@ pub async fn accepted(client: &Client, run: &Accepted, json: bool, follow: bool)
 /// # Errors
 /// Never: a number is a header value.
 pub fn once() -> anyhow::Result<HeaderMap> {
+    once_as(&format!("{:032x}", SystemWorld::new().random()))
+}
+
+/// Headers that make all requests with a key count once.
+///
+/// # Errors
+/// If the key is no header value.
+pub fn once_as(key: &str) -> anyhow::Result<HeaderMap> {
     let mut headers = HeaderMap::new();
-    headers.insert("idempotency-key", HeaderValue::from_str(&format!("{:032x}", SystemWorld::new().random()))?);
+    headers.insert("idempotency-key", HeaderValue::from_str(key)?);
     Ok(headers)
 }
 

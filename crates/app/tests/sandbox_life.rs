@@ -350,7 +350,10 @@ async fn sandboxes_on_one_data_folder_leave_each_other_alone() {
     assert!(next.scan(SCAN).await.unwrap().files.is_empty(), "the later claim's workspace is its own");
     next.write(&[(path("App.tsx"), "of the successor".into())]).await.unwrap();
     assert_eq!(room.sh("cat App.tsx").await.stdout, "early\nlate\n");
-    drop((next, other));
+    // Epochs are counted for each run: another run of the project may have the same one.
+    let twin = sandbox_room::open(&other, 2).await;
+    assert!(twin.scan(SCAN).await.unwrap().files.is_empty(), "what is opened twice is two places");
+    drop((next, twin, other));
     let third = sandbox_room::sandbox(sandbox_room::config(room.data.path())).await;
     assert_eq!(room.sh("cat App.tsx").await.stdout, "early\nlate\n", "whoever comes and goes");
     drop(third);

@@ -74,7 +74,7 @@ limits! {
     model_first_byte_local_ms = 600_000, "ms", "The same for a model on this machine or network, which may be loading.";
     model_idle_ms = 60_000, "ms", "Silence in the middle of a stream.";
     step_attempts = 3, "attempts", "Attempts of one step when the error may pass (D4).";
-    step_recoveries = 10, "attempts", "Further attempts of one step after workers died in it.";
+    step_recoveries = 10, "attempts", "Further attempts of one step after workers died in it, or had no room to write.";
     retry_base_ms = 500, "ms", "First delay between attempts; doubles, with full jitter.";
     retry_most_ms = 15_000, "ms", "Longest delay between attempts.";
     run_wall_ms = 30 * 60_000, "ms", "A run's whole time.";

@@ -195,7 +195,7 @@ fn restart(limits: &Limits, state: &RunState, step: &Step, d: &mut Decision) {
         d.say_of(&step.id, step.attempt, ended);
     }
     if u64::from(step.attempt) > limits.step_recoveries + u64::from(step.failures) {
-        d.set(step, StepStatus::Failed, step.attempt, Some("workers died in it again and again".into()));
+        d.set(step, StepStatus::Failed, step.attempt, Some("workers died or had no room, again and again".into()));
     } else {
         d.set(step, StepStatus::Running, step.attempt + 1, Some("its worker is gone".into()));
     }

@@ -113,8 +113,10 @@ impl Runtime {
         if admission.idempotency_key.is_none() {
             return Ok(None);
         }
-        // A store looks at the key before anything else; what is new finds no room.
-        let none = Admission { most_active: admission.most_active.map(|(limit, _)| (limit, 0)), ..admission.clone() };
+        // A store looks at the key before anything else; what is new finds no room, since it has not ended.
+        let log = Begun { door: admission.log.door, ..Begun::default() };
+        let most_active = admission.most_active.map(|(limit, _)| (limit, 0));
+        let none = Admission { most_active, log, ..admission.clone() };
         match self.ports.store.admit(none).await {
             Ok(first) => Ok(Some(first)),
             Err(AdmitError::Limit { .. } | AdmitError::ProjectBusy { .. }) => Ok(None),

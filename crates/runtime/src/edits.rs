@@ -1,4 +1,4 @@
-//! What a person changes by hand: edits, uploads, deletions and restores, each a run of its own that takes the changes in, then
+//! What a person changes by hand: edits, uploads, deletions and restores, and any of them again, each a run of its own that takes the changes in, then
 //! checks, builds and publishes them (promise 7). It does not wait for a run that has the project: it is refused.
 //!
 //! What is refused here is what the project as it is now does not allow. That it is still so when the run is admitted is checked by
@@ -11,7 +11,7 @@ use contract::{ProjectId, ProjectPath, UserId, VersionId};
 use thiserror::Error;
 
 use crate::ingest::is_protected;
-use crate::ports::store::{Admission, AdmitError, ProjectRow, StoreError, run_title};
+use crate::ports::store::{Admission, AdmitError, Begun, Door, ProjectRow, StoreError, run_title};
 use crate::ports::world::new_id;
 use crate::project::{fetch, is_sha256, sha256};
 use crate::{Manifest, Project, Runtime, RuntimeError, replay};
@@ -71,6 +71,9 @@ pub enum ChangeError {
     /// The file is not the one that was meant.
     #[error("`{0}` is another one by now")]
     Other(ProjectPath),
+    /// What it was to become is not here: a run was imported without.
+    #[error("what `{0}` was to become is not here")]
+    BytesGone(ProjectPath),
     /// The project would pass a limit.
     #[error("{limit} would be passed: {value}")]
     TooMuch {
@@ -97,9 +100,35 @@ impl From<StoreError> for ChangeError {
 struct Asked<'a> {
     user: UserId,
     project: ProjectId,
+    door: Door,
     idempotency_key: Option<&'a str>,
     /// What the person is told to have done.
     words: String,
+    what: What,
+    /// Whether it was asked before, by a run that has ended: what is so already may still have to be built and published.
+    again: bool,
+}
+
+/// What is to become of the files.
+enum What {
+    /// These are changed. A guard is for the first of them.
+    Files(Vec<Edit>, Option<Guard>),
+    /// They are what they were in a version.
+    Version(VersionId, Manifest),
+}
+
+impl What {
+    /// The files that change as it is asked, and the version that is restored; which files that are is known once it is judged.
+    fn work(&self) -> Work {
+        match self {
+            Self::Files(edits, _) => Work::Change { files: edits.iter().map(changed).collect(), restores: None },
+            Self::Version(version, _) => Work::Change { files: vec![], restores: Some(*version) },
+        }
+    }
+}
+
+fn changed((path, content): &Edit) -> ChangedFile {
+    ChangedFile { path: path.clone(), sha256: content.as_ref().map(|content| sha256(content)) }
 }
 
 impl Runtime {
@@ -113,42 +142,8 @@ impl Runtime {
         guard: Option<Guard>,
         idempotency_key: Option<&str>,
     ) -> Result<Accepted, ChangeError> {
-        let Some((first, _)) = edits.first() else { return Err(ChangeError::Nothing) };
-        for (n, (path, content)) in edits.iter().enumerate() {
-            if edits[..n].iter().any(|(other, _)| other == path) {
-                return Err(ChangeError::Twice(path.clone()));
-            }
-            if is_protected(path) {
-                return Err(ChangeError::Protected(path.clone()));
-            }
-            let (bytes, value) = (content.as_ref().map_or(0, Bytes::len) as u64, self.limits.project_file_bytes);
-            if bytes > value {
-                return Err(ChangeError::TooMuch { limit: "project_file_bytes", value });
-            }
-        }
-        let file = |(path, content): &Edit| ChangedFile {
-            path: path.clone(),
-            sha256: content.as_ref().map(|content| sha256(content)),
-        };
-        let work = Work::Change { files: edits.iter().map(file).collect(), restores: None };
-        let asked = Asked { user, project, idempotency_key, words: words(&edits) };
-        let first = first.clone();
-        let judge = |now: &Project| self.judge(now, &edits, guard.as_ref().map(|guard| (&first, guard)));
-        let admission = match self.prepare(&asked, work).await? {
-            Prepared::Known(answer) => return Ok(answer),
-            Prepared::New(admission) => *admission,
-        };
-        for _ in 0..TRIES {
-            let (row, now) = self.free(&asked).await?;
-            judge(&now)?;
-            for content in edits.iter().filter_map(|(_, content)| content.clone()) {
-                self.ports.objects.put(content).await.map_err(RuntimeError::from)?;
-            }
-            if self.is_unchanged(&row).await? {
-                return Ok(self.admit(self.anew(admission)).await?);
-            }
-        }
-        Err(self.busy(project).await?)
+        let (words, what) = (words(&edits), What::Files(edits, guard));
+        self.change(Asked { user, project, door: Door::Edit, idempotency_key, words, what, again: false }).await
     }
 
     /// Makes the files of a project of the user what they were in a version.
@@ -163,36 +158,94 @@ impl Runtime {
         owned.ok_or(ChangeError::NoSuchProject)?;
         let meant = self.ports.store.version(project, version).await?.ok_or(ChangeError::NoSuchVersion)?;
         let words = format!("Restored the version “{}” ({version})", run_title(&meant.summary));
-        let asked = Asked { user, project, idempotency_key, words };
-        let work = Work::Change { files: vec![], restores: Some(version) };
-        let mut admission = match self.prepare(&asked, work).await? {
-            Prepared::Known(answer) => return Ok(answer),
-            Prepared::New(admission) => *admission,
-        };
-        let manifest = Manifest::load(self.ports.objects.as_ref(), &meant.files).await?;
-        for _ in 0..TRIES {
-            let (row, now) = self.free(&asked).await?;
-            let gone = now.files().keys().filter(|path| !manifest.files.contains_key(*path));
-            let mut files: Vec<_> = gone.map(|path| ChangedFile { path: path.clone(), sha256: None }).collect();
-            for (path, entry) in &manifest.files {
-                if now.file(path).is_none_or(|file| file.sha256 != entry.sha256) {
-                    fetch(self.ports.objects.as_ref(), path, &entry.sha256).await?;
-                    files.push(ChangedFile { path: path.clone(), sha256: Some(entry.sha256.clone()) });
-                }
-            }
-            if files.is_empty() {
-                return Err(ChangeError::Nothing);
-            }
-            if self.is_unchanged(&row).await? {
-                admission.session.work = Work::Change { files, restores: Some(version) };
-                return Ok(self.admit(self.anew(admission)).await?);
-            }
-        }
-        Err(self.busy(project).await?)
+        let what = What::Version(version, Manifest::load(self.ports.objects.as_ref(), &meant.files).await?);
+        self.change(Asked { user, project, door: Door::Restore, idempotency_key, words, what, again: false }).await
     }
 
-    /// What the run will be, or what the same request was answered before.
-    async fn prepare(&self, asked: &Asked<'_>, work: Work) -> Result<Prepared, ChangeError> {
+    /// Changes what a run that has ended was asked to change, judged by the project as it is now.
+    pub(crate) async fn change_again(
+        &self,
+        run: &RunView,
+        asked: &Session,
+        user: UserId,
+        idempotency_key: Option<&str>,
+    ) -> Result<Accepted, ChangeError> {
+        let Work::Change { files, restores } = &asked.work else { return Err(ChangeError::Nothing) };
+        let version = match restores {
+            Some(version) => self.ports.store.version(run.project_id, *version).await?,
+            None => None,
+        };
+        let what = match version {
+            Some(version) => {
+                What::Version(version.id, Manifest::load(self.ports.objects.as_ref(), &version.files).await?)
+            }
+            // A version that was restored elsewhere is not here; what that changed is.
+            None => {
+                let mut edits = vec![];
+                for file in files {
+                    let content = match &file.sha256 {
+                        Some(sha256) => Some(self.content(&file.path, sha256).await?),
+                        None => None,
+                    };
+                    edits.push((file.path.clone(), content));
+                }
+                What::Files(edits, None)
+            }
+        };
+        let (door, words) = (Door::Retry(run.id), asked.request.clone());
+        self.change(Asked { user, project: run.project_id, door, idempotency_key, words, what, again: true }).await
+    }
+
+    async fn content(&self, path: &ProjectPath, sha256: &str) -> Result<Bytes, ChangeError> {
+        let found = self.ports.objects.get(sha256).await.map_err(RuntimeError::from)?;
+        found.ok_or_else(|| ChangeError::BytesGone(path.clone()))
+    }
+
+    /// Admits the run that makes a change, if the project as it is now allows that, or gives what the same request was answered before.
+    async fn change(&self, asked: Asked<'_>) -> Result<Accepted, ChangeError> {
+        if let What::Files(edits, _) = &asked.what {
+            self.look_at(edits)?;
+        }
+        let mut admission = self.prepare(&asked).await?;
+        if let Some(answer) = self.answered_before(&admission).await? {
+            return Ok(answer);
+        }
+        for _ in 0..TRIES {
+            let (row, now) = self.free(&asked).await?;
+            let files = self.judged(&asked, &row, &now).await?;
+            if self.is_unchanged(&row).await? {
+                if let Work::Change { restores, .. } = admission.session.work {
+                    admission.session.work = Work::Change { files, restores };
+                }
+                // The same admission, made now.
+                return Ok(self.admit(Admission { at: self.ports.world.now_ms(), ..admission }).await?);
+            }
+        }
+        Err(self.busy(asked.project).await?)
+    }
+
+    /// Whether edits can be made in some project.
+    fn look_at(&self, edits: &[Edit]) -> Result<(), ChangeError> {
+        if edits.is_empty() {
+            return Err(ChangeError::Nothing);
+        }
+        for (n, (path, content)) in edits.iter().enumerate() {
+            if edits[..n].iter().any(|(other, _)| other == path) {
+                return Err(ChangeError::Twice(path.clone()));
+            }
+            if is_protected(path) {
+                return Err(ChangeError::Protected(path.clone()));
+            }
+            let (bytes, value) = (content.as_ref().map_or(0, Bytes::len) as u64, self.limits.project_file_bytes);
+            if bytes > value {
+                return Err(ChangeError::TooMuch { limit: "project_file_bytes", value });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the run will be.
+    async fn prepare(&self, asked: &Asked<'_>) -> Result<Admission, ChangeError> {
         let world = self.ports.world.as_ref();
         let row = self.ports.store.project(asked.project).await?.filter(|row| row.user == asked.user);
         let row = row.ok_or(ChangeError::NoSuchProject)?;
@@ -207,16 +260,61 @@ impl Runtime {
             follow_up: true,
             template: self.template.name.clone(),
             model: self.model(),
-            work,
+            work: asked.what.work(),
             fork: None,
         };
         let admission = self.admission(asked.user, new_id(world), session);
         let idempotency_key = asked.idempotency_key.map(str::to_owned);
-        let admission = Admission { alone: true, idempotency_key, ..admission };
-        Ok(match self.answered_before(&admission).await? {
-            Some(answer) => Prepared::Known(answer),
-            None => Prepared::New(Box::new(admission)),
-        })
+        let log = Begun { door: asked.door, ..Begun::default() };
+        Ok(Admission { alone: true, idempotency_key, log, ..admission })
+    }
+
+    /// What changes in the project as it is now, if that allows it; its bytes are objects then.
+    async fn judged(
+        &self,
+        asked: &Asked<'_>,
+        row: &ProjectRow,
+        now: &Project,
+    ) -> Result<Vec<ChangedFile>, ChangeError> {
+        let objects = self.ports.objects.as_ref();
+        let (files, changes): (Vec<ChangedFile>, bool) = match &asked.what {
+            What::Files(edits, guard) => {
+                let differs = |(path, content): &&Edit| now.file(path).map(|file| &file.content) != content.as_ref();
+                // What was done the first time need not be possible once more.
+                let open: Vec<Edit> = edits.iter().filter(|edit| !asked.again || differs(edit)).cloned().collect();
+                if let Some((first, _)) = open.first() {
+                    self.judge(now, &open, guard.as_ref().map(|guard| (first, guard)))?;
+                }
+                for content in open.iter().filter_map(|(_, content)| content.clone()) {
+                    objects.put(content).await.map_err(RuntimeError::from)?;
+                }
+                (edits.iter().map(changed).collect(), !open.is_empty())
+            }
+            What::Version(_, manifest) => {
+                let gone = now.files().keys().filter(|path| !manifest.files.contains_key(*path));
+                let mut files: Vec<_> = gone.map(|path| ChangedFile { path: path.clone(), sha256: None }).collect();
+                for (path, entry) in &manifest.files {
+                    if now.file(path).is_none_or(|file| file.sha256 != entry.sha256) {
+                        fetch(objects, path, &entry.sha256).await?;
+                        files.push(ChangedFile { path: path.clone(), sha256: Some(entry.sha256.clone()) });
+                    }
+                }
+                let changes = !files.is_empty();
+                (files, changes)
+            }
+        };
+        if !changes && (!asked.again || self.is_published(row, now).await?) {
+            return Err(ChangeError::Nothing);
+        }
+        Ok(files)
+    }
+
+    /// Whether the files as they are now are those of the version that the preview shows.
+    async fn is_published(&self, row: &ProjectRow, now: &Project) -> Result<bool, ChangeError> {
+        let Some(version) = &row.current else { return Ok(false) };
+        let shown = Manifest::load(self.ports.objects.as_ref(), &version.files).await?;
+        let shown = shown.files.iter().map(|(path, entry)| (path, &entry.sha256));
+        Ok(shown.eq(now.files().iter().map(|(path, file)| (path, &file.sha256))))
     }
 
     /// The project as it is now, if no run has it.
@@ -237,11 +335,6 @@ impl Runtime {
     async fn is_unchanged(&self, row: &ProjectRow) -> Result<bool, ChangeError> {
         let now = self.ports.store.project(row.id).await?;
         Ok(now.is_some_and(|now| now.latest_run == row.latest_run))
-    }
-
-    /// The same admission, made now.
-    fn anew(&self, admission: Admission) -> Admission {
-        Admission { at: self.ports.world.now_ms(), ..admission }
     }
 
     /// The project has no moment of rest.
@@ -289,11 +382,6 @@ impl Runtime {
         }
         Ok(())
     }
-}
-
-enum Prepared {
-    Known(Accepted),
-    New(Box<Admission>),
 }
 
 /// What a person did, as the chat tells it.

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::admission::slug;
 use crate::begun::begun;
-use crate::ports::store::{Admission, AdmitError, NewChat, StoreError, run_title};
+use crate::ports::store::{Admission, AdmitError, Door, NewChat, StoreError, run_title};
 use crate::ports::world::new_id;
 use crate::{Runtime, RuntimeError, history, replay};
 
@@ -100,7 +100,8 @@ impl Runtime {
         };
         let title = format!("Fork: {}", run_title(&session.request));
         let admission = self.admission(user, new_id(world), session.clone());
-        let (log, state) = begun(admission.at, session, &events)?;
+        let (mut log, state) = begun(admission.at, session, &events)?;
+        log.door = Door::Fork;
         if state.step(at).is_some_and(|step| step.kind == StepKind::Publish) {
             let built = state.build_output.unwrap_or_default();
             // What is no hash is nothing that was built here either.

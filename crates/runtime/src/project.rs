@@ -242,16 +242,12 @@ impl Project {
                 self.open.retain(|path, _| path.as_str() != no.path);
             }
             Event::RunQueued(_) | Event::RunStarted(_) | Event::CancelRequested(_) | Event::TimerFired(_) => {}
-            Event::PhaseChange(_)
-            | Event::Status(_)
-            | Event::Session(_)
-            | Event::StepAdded(_)
-            | Event::StepRetry(_) => {}
+            Event::PhaseChange(_) | Event::Status(_) | Event::Session(_) | Event::StepAdded(_) => {}
             Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) | Event::StepState(_) => {}
             Event::TurnStarted(_) | Event::TextDelta(_) | Event::ElementRejected(_) => {}
             Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
             Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::ToolRequested(_) => {}
-            Event::ToolOutput(_) | Event::BuildStatus(_) => {}
+            Event::StepRetry(_) | Event::ToolOutput(_) | Event::BuildStatus(_) => {}
             Event::PreviewUrl(_) | Event::PreviewProblem(_) => {}
             Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) | Event::Warning(_) | Event::Error(_) => {}
         }

@@ -2,12 +2,12 @@
 
 use contract::api::Accepted;
 use contract::event::{Session, Work};
-use contract::{ProjectPath, RunId, UserId};
+use contract::{RunId, UserId};
 use thiserror::Error;
 
-use crate::ports::store::{Admission, AdmitError, StoreError};
+use crate::ports::store::{Admission, AdmitError, Begun, Door, StoreError};
 use crate::ports::world::new_id;
-use crate::{Runtime, RuntimeError, history};
+use crate::{ChangeError, Runtime, RuntimeError, history};
 
 /// Why a run was not tried again. Nothing was stored.
 #[derive(Debug, Error)]
@@ -18,9 +18,9 @@ pub enum RetryError {
     /// It has not ended.
     #[error("the run has not ended")]
     Active,
-    /// What it was to change a file to is not here: it was imported without.
-    #[error("what `{0}` was to become is not here")]
-    BytesGone(ProjectPath),
+    /// It changed files by hand, and the project as it is now does not allow that any more.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
     /// It was not admitted.
     #[error(transparent)]
     Admit(#[from] AdmitError),
@@ -45,17 +45,8 @@ impl Runtime {
             return Err(RetryError::Active);
         }
         let former = history::sealed(store, run).await?.ok_or_else(|| history::unsealed(run))?;
-        // A change does not wait for another run of the project, neither the first time nor again.
-        let (changes, alone) = match &former.work {
-            Work::Change { files, .. } => (&files[..], true),
-            Work::Message | Work::Graph { .. } => (&[][..], false),
-        };
-        for file in changes {
-            if let Some(sha256) = &file.sha256
-                && self.ports.objects.get(sha256).await.map_err(RuntimeError::from)?.is_none()
-            {
-                return Err(RetryError::BytesGone(file.path.clone()));
-            }
+        if let Work::Change { .. } = &former.work {
+            return Ok(self.change_again(&view, &former, user, idempotency_key).await?);
         }
         let chosen = former.fork.is_some() && self.ports.model.knows(&former.model);
         let session = Session {
@@ -73,7 +64,8 @@ impl Runtime {
             work: former.work,
         };
         let idempotency_key = idempotency_key.map(str::to_owned);
-        let admission = self.admission(user, new_id(world), session);
-        Ok(self.admit(Admission { alone, idempotency_key, ..admission }).await?)
+        let (admission, door) = (self.admission(user, new_id(world), session), Door::Retry(run));
+        let log = Begun { door, ..Begun::default() };
+        Ok(self.admit(Admission { idempotency_key, log, ..admission }).await?)
     }
 }

@@ -19,6 +19,14 @@ use crate::ports::store::{AppendError, Claim, StoreError, StoreFault};
 use crate::task::{self, End, Task};
 use crate::{Runtime, RuntimeError};
 
+/// Places beyond `runs_per_worker` for runs that were told to stop while they waited: they end at once, and nobody who has stopped one
+/// waits for those of others.
+const STOPPED_RUNS: usize = 8;
+
+/// The longest rest while there is no room to write or no objects. The first is `poll_ms`, and each is twice as long as the one before:
+/// what is full or away for a minute must not cost a run its `step_recoveries`, since it is no fault of its steps.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
 /// Performs runs until it is asked to stop.
 pub struct Worker {
     runtime: Arc<Runtime>,
@@ -31,6 +39,10 @@ pub struct Worker {
     beat: Instant,
     /// From when on runs are claimed again, after one was lost to a fault that the next might meet too.
     rested: Instant,
+    /// Rests one after the other, for want of what all runs share.
+    rests: u32,
+    /// Claims that are given back after the rest.
+    resting: Vec<Claim>,
     /// Claims that could not be given back, since the store did not answer: tried again, so that nobody waits for their leases.
     owed: Vec<Claim>,
 }
@@ -45,8 +57,8 @@ impl Worker {
     /// A worker with a name that events show.
     pub fn new(runtime: Arc<Runtime>, name: String) -> Self {
         let now = Instant::now();
-        let (held, tasks, owed) = (HashMap::new(), JoinSet::new(), vec![]);
-        Self { runtime, name, held, tasks, renewed: now, beat: now, rested: now, owed }
+        let (held, tasks, resting, owed) = (HashMap::new(), JoinSet::new(), vec![], vec![]);
+        Self { runtime, name, held, tasks, renewed: now, beat: now, rested: now, rests: 0, resting, owed }
     }
 
     /// Works until `stop`; then hands its runs back, for others or for its own next start.
@@ -63,6 +75,7 @@ impl Worker {
                 self.beat = Instant::now() + if self.renew().await { heartbeat } else { poll };
             }
             if Instant::now() >= self.rested {
+                self.owed.append(&mut self.resting);
                 self.give_back().await;
                 if let Err(error) = self.claim(&stop).await {
                     tracing::error!(%error, "runs could not be claimed");
@@ -83,6 +96,7 @@ impl Worker {
             while let Some(done) = self.tasks.join_next_with_id().await {
                 self.done(done).await;
             }
+            self.owed.append(&mut self.resting);
             self.give_back().await;
         };
         if tokio::time::timeout(grace, drained).await.is_err() {
@@ -91,13 +105,26 @@ impl Worker {
     }
 
     async fn claim(&mut self, stop: &CancellationToken) -> Result<(), StoreError> {
-        let limits = &self.runtime.limits;
-        let room = usize::try_from(limits.runs_per_worker).unwrap_or(usize::MAX).saturating_sub(self.held.len());
-        if room == 0 {
-            return Ok(());
+        let most = usize::try_from(self.runtime.limits.runs_per_worker).unwrap_or(usize::MAX);
+        let room = most.saturating_sub(self.held.len());
+        if room > 0 {
+            self.take(room, false, stop).await?;
         }
+        let spare = most.saturating_add(STOPPED_RUNS).saturating_sub(self.held.len());
+        if self.held.len() >= most && spare > 0 {
+            self.take(spare, true, stop).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes runs, or of these only those that were told to stop, and begins to perform them.
+    async fn take(&mut self, most: usize, stopped: bool, stop: &CancellationToken) -> Result<(), StoreError> {
+        let (limits, store) = (&self.runtime.limits, &self.runtime.ports.store);
         let now = self.runtime.ports.world.now_ms();
-        let asked = self.runtime.ports.store.claim(&self.name, room, now, limits.lease_ms);
+        let asked = match stopped {
+            true => store.claim_stopped(&self.name, most, now, limits.lease_ms),
+            false => store.claim(&self.name, most, now, limits.lease_ms),
+        };
         // Not longer than until leases have to be lengthened again.
         let claimed = match tokio::time::timeout(Duration::from_millis(limits.heartbeat_ms), asked).await {
             Ok(claimed) => claimed?,
@@ -132,21 +159,38 @@ impl Worker {
                 tracing::warn!(run = %claim.run_id, %error, "a run was lost");
                 // What another worker has by now is not given away by this; and if the fault passes, nobody waits for the lease.
                 if !matches!(error, RuntimeError::Append(AppendError::Fenced | AppendError::Conflict { .. })) {
-                    self.lost(claim).await;
+                    self.lost(claim, is_want(&error)).await;
                 }
             }
             (Err(error), Some((run, claim))) => {
                 tracing::error!(%run, %error, "the task of a run broke down");
-                self.lost(claim).await;
+                self.lost(claim, false).await;
             }
             (Err(error), None) => tracing::error!(%error, "the task of a run that is not held broke down"),
         }
     }
 
-    /// Gives a run back after a fault.
-    async fn lost(&mut self, claim: Claim) {
-        self.rested = Instant::now() + Duration::from_millis(self.runtime.limits.poll_ms);
-        self.hand_back(claim).await;
+    /// Gives a run back after a fault. If something is wanting that all runs share, and still is when it was waited for, whoever takes the
+    /// run would fare no better: it is given back when this worker has rested, and at the latest its lease ends by itself.
+    async fn lost(&mut self, claim: Claim, want: bool) {
+        let (now, poll) = (Instant::now(), Duration::from_millis(self.runtime.limits.poll_ms));
+        if !want {
+            self.rested = self.rested.max(now + poll);
+            return self.hand_back(claim).await;
+        }
+        // What is lost while it rests is lost for the same want.
+        if now >= self.rested {
+            if now > self.rested + LONGEST_REST {
+                self.rests = 0;
+            }
+            self.rested = now + poll.saturating_mul(1 << self.rests.min(16)).min(LONGEST_REST);
+            self.rests += 1;
+        }
+        if self.rests > 1 {
+            self.resting.push(claim);
+        } else {
+            self.hand_back(claim).await;
+        }
     }
 
     async fn hand_back(&mut self, claim: Claim) {
@@ -231,6 +275,22 @@ async fn perform(
             Err(error) => End::Lost(error),
         },
         End::Finished | End::Drained | End::Lost(_) => end,
+    }
+}
+
+/// Whether it is for want of what all runs share: room to write, or the objects. A store that does not answer costs no recoveries, since
+/// nothing can be begun there.
+fn is_want(error: &RuntimeError) -> bool {
+    match error {
+        RuntimeError::Store(error) | RuntimeError::Append(AppendError::Store(error)) => error.fault == StoreFault::Full,
+        RuntimeError::Objects(_) => true,
+        RuntimeError::Append(AppendError::Fenced | AppendError::Conflict { .. })
+        | RuntimeError::Sandbox(_)
+        | RuntimeError::BadEvent { .. }
+        | RuntimeError::LostObject { .. }
+        | RuntimeError::BadManifest(_)
+        | RuntimeError::Hopeless { .. }
+        | RuntimeError::Broken => false,
     }
 }
 

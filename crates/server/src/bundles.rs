@@ -13,6 +13,7 @@ use contract::bundle::Bundle;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::chats::idempotency_key;
 use crate::guard::Caller;
 use crate::reply::{Answer, Path, Query, whole};
 use crate::schema::Refusals;
@@ -49,13 +50,16 @@ pub async fn export(
 }
 
 /// Takes a bundle in as a run of the caller that has ended, in a chat of its own. Nothing of it is performed.
-#[utoipa::path(post, path = "/v1/bundles", tag = "runs", operation_id = "import_run", request_body = Bundle,
+#[utoipa::path(post, path = "/v1/bundles", tag = "runs", operation_id = "import_run",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request give the first answer.")),
+    request_body = Bundle,
     responses(
         (status = 201, description = "The run.", body = RunView, headers(("Location" = String, description = "The run."))),
         Refusals))]
-pub async fn import(State(app): State<Arc<App>>, caller: Caller, body: Stream) -> Answer<Response> {
+pub async fn import(State(app): State<Arc<App>>, caller: Caller, headers: HeaderMap, body: Stream) -> Answer<Response> {
+    let key = idempotency_key(&headers)?;
     let bundle = whole(body, "bundle_bytes", app.runtime.limits.bundle_bytes).await?;
-    let run = app.runtime.import(caller.user, bundle).await?;
+    let run = app.runtime.import(caller.user, bundle, key).await?;
     let mut headers = HeaderMap::new();
     headers.extend(HeaderValue::from_str(&format!("/v1/runs/{}", run.id)).ok().map(|run| (header::LOCATION, run)));
     Ok((StatusCode::CREATED, headers, Json(run)).into_response())

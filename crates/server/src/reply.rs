@@ -86,7 +86,7 @@ codes! {
     /// The idempotency key is no key.
     BadIdempotencyKey = BAD_REQUEST, "bad_idempotency_key", "Send an `Idempotency-Key` of 1 to 255 printable ASCII characters.";
     /// The idempotency key was used for something else.
-    IdempotencyKeyReused = UNPROCESSABLE_ENTITY, "idempotency_key_reused", "Use a new `Idempotency-Key` for a new message.";
+    IdempotencyKeyReused = CONFLICT, "idempotency_key_reused", "Use a new `Idempotency-Key` for a new request.";
     /// The chat is at work already.
     ChatBusy = TOO_MANY_REQUESTS, "chat_busy", "Wait until the chat's run has ended, or stop it.";
     /// The user has too many runs at work.
@@ -264,7 +264,7 @@ impl From<AdmitError> for Refusal {
             }
             AdmitError::NoSuchChat => Self::new(Code::NoSuchChat, "You have no chat with this id."),
             AdmitError::KeyReused => {
-                Self::new(Code::IdempotencyKeyReused, "This Idempotency-Key was used for another message.")
+                Self::new(Code::IdempotencyKeyReused, "This Idempotency-Key was used for another request.")
             }
             AdmitError::ProjectBusy { run } => {
                 let mut refusal = Self::new(Code::ProjectBusy, "A run is at work on this project.");
@@ -282,9 +282,7 @@ impl From<RetryError> for Refusal {
         match error {
             RetryError::NoSuchRun => Self::no_such_run(),
             RetryError::Active => Self::new(Code::RunIsActive, "The run has not ended."),
-            RetryError::BytesGone(path) => {
-                Self::new(Code::BytesGone, format!("What `{path}` was to become is not stored here."))
-            }
+            RetryError::Change(error) => error.into(),
             RetryError::Admit(error) => error.into(),
             RetryError::Runtime(error) => error.into(),
         }
@@ -368,6 +366,9 @@ impl From<ChangeError> for Refusal {
                 Self::new(Code::PathConflict, detail)
             }
             ChangeError::Other(path) => Self::new(Code::FileChanged, format!("`{path}` is another one by now.")),
+            ChangeError::BytesGone(path) => {
+                Self::new(Code::BytesGone, format!("What `{path}` was to become is not stored here."))
+            }
             ChangeError::TooMuch { limit, value } => {
                 Self::at_limit(Code::ProjectTooLarge, format!("{limit} would be passed: {value}."), limit, value)
             }

@@ -27,7 +27,7 @@ const REQUESTS: std::ops::Range<usize> = 1..50;
 #[derive(Debug, Clone)]
 enum Request {
     Admit { user: u8, chat: u8, new: bool, key: Option<u8>, text: u8, at: u64, parent: Option<(u8, u64)>, alone: bool },
-    Claim { most: usize, now: u64 },
+    Claim { most: usize, now: u64, stopped: bool },
     Renew { now: u64 },
     Release { run: u8, epoch: u64 },
     Append { run: u8, epoch: u64, after: i64, events: u8, rows: Vec<Row>, consumed: Vec<u64> },
@@ -70,7 +70,8 @@ fn request() -> impl Strategy<Value = Request> {
               prop::option::weighted(0.4, (run.clone(), epoch.clone())), prop::bool::weighted(0.2))
             .prop_map(|(user, chat, new, key, text, at, parent, alone)|
                 Request::Admit { user, chat, new, key, text, at, parent, alone }),
-        3 => (0..4usize, 0..300u64).prop_map(|(most, now)| Request::Claim { most, now }),
+        3 => (0..4usize, 0..300u64, prop::bool::weighted(0.3))
+            .prop_map(|(most, now, stopped)| Request::Claim { most, now, stopped }),
         1 => (0..300u64).prop_map(|now| Request::Renew { now }),
         1 => (run.clone(), epoch).prop_map(|(run, epoch)| Request::Release { run, epoch }),
         8 => append.prop_map(|(run, epoch, off, events, rows, consumed)|
@@ -184,7 +185,10 @@ async fn answer(store: &dyn Store, desk: &mut Desk, request: &Request) -> String
             Err(AdmitError::Store(error)) => format!("{:?}", error.fault),
             other => format!("{other:?}"),
         },
-        Request::Claim { most, now } => format!("{:?}", store.claim("worker", *most, *now, 100).await),
+        Request::Claim { most, now, stopped: false } => format!("{:?}", store.claim("worker", *most, *now, 100).await),
+        Request::Claim { most, now, stopped: true } => {
+            format!("{:?}", store.claim_stopped("worker", *most, *now, 100).await)
+        }
         Request::Renew { now } => {
             let all: Vec<_> = (0..12).flat_map(|r| (1..4).map(move |epoch| Claim { run_id: run(r), epoch })).collect();
             format!("{:?}", store.renew(&all, *now, 100).await)

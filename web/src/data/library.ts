@@ -1,5 +1,5 @@
-// What the page knows besides runs: the server, the list of chats, each chat's messages. Loaded when needed and after a
-// run has ended, never on a timer.
+// What the page knows besides runs: the server, the list of chats, each chat's messages. Loaded when needed, after a run has ended,
+// and every few seconds while somebody looks: runs also begin elsewhere.
 
 import { Runs } from "../log/runs";
 import { type ChatDetail, type ChatView, newKey, onSignedOut, type SystemView, server, Trouble } from "./server";
@@ -73,6 +73,7 @@ export class Library {
 			const more = older.length > 0 ? this.state.more : (page.next ?? undefined);
 			this.set({ chats: [...page.items, ...older], more });
 			this.followActive();
+			this.lookAgain(page.items);
 		} catch {
 			// The list stays as it is; the next run or page brings it up to date.
 		}
@@ -151,6 +152,14 @@ export class Library {
 		if (known.runs.some((other) => other.id === run_id)) return;
 		const detail = { ...known, messages: [...known.messages, message], runs: [...known.runs, run] };
 		this.set({ details: new Map(this.state.details).set(chat_id, detail) });
+	}
+
+	/** Chats that are open and in which a run was begun elsewhere. */
+	private lookAgain(chats: readonly ChatView[]): void {
+		for (const { id, run } of chats) {
+			const known = this.state.details.get(id)?.runs;
+			if (run && known && !known.some((other) => other.id === run.id)) void this.openChat(id);
+		}
 	}
 
 	private followActive(): void {

@@ -23,7 +23,7 @@ export class Trouble extends Error {
 
 	static of(reason: unknown): Trouble {
 		if (reason instanceof Trouble) return reason;
-		return new Trouble(0, "unreachable", "Baton does not answer.", "Is `baton up` running?");
+		return new Trouble(0, "unreachable", "Baton does not answer.", "Is Baton running?");
 	}
 }
 

@@ -171,7 +171,7 @@ const handlers: { [T in Event["type"]]: Handler<EventOf<T>> } = {
 
 function runStarted(run: Run, _event: EventOf<"run_started">, head: Head): Run {
 	if (run.startedAt === undefined) return { ...run, status: "running", startedAt: head.at };
-	const message = "The work was interrupted and goes on from where it was.";
+	const message = "The work was interrupted. What has its result is kept; the step in hand begins again.";
 	return add({ ...run, status: "running" }, { kind: "notice", key: head.key, tone: "info", message });
 }
 

@@ -11,6 +11,9 @@ import { SignedOut, Unreachable } from "./Outside";
 import { Link, useRoute } from "./router";
 import { Sidebar } from "./Sidebar";
 
+/** How often the list of chats is read while the page is seen. */
+const LOOK_MS = 5_000;
+
 export function App() {
 	const { access } = useLibraryState();
 	if (access === "signed_out") return <SignedOut />;
@@ -32,7 +35,11 @@ function Frame() {
 	useEffect(() => {
 		const look = () => document.visibilityState === "visible" && void library.loadChats();
 		document.addEventListener("visibilitychange", look);
-		return () => document.removeEventListener("visibilitychange", look);
+		const timer = setInterval(look, LOOK_MS);
+		return () => {
+			document.removeEventListener("visibilitychange", look);
+			clearInterval(timer);
+		};
 	}, [library]);
 
 	const menu = wide ? (

@@ -33,7 +33,7 @@ export function Unreachable() {
 				<p>{trouble.action}</p>
 			) : (
 				<p>
-					Is <Code>baton up</Code> running? This page tries again by itself.
+					Is <Code>baton up</Code> or <Code>baton server</Code> running? This page tries again by itself.
 				</p>
 			)}
 		</Notice>

@@ -29,6 +29,8 @@ pub use start::ensure_server;
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an answer may take that is not a stream.
 const ANSWER: Duration = Duration::from_secs(30);
+/// The same for what has a large body: a server takes a minute for that (`LARGE_BODY_TIME`), and then it has to store it.
+const LARGE_ANSWER: Duration = Duration::from_secs(180);
 
 /// What every command that talks to a server takes.
 #[derive(Debug, Clone, Args)]
@@ -109,13 +111,18 @@ impl Client {
         answer.bytes().await.with_context(|| format!("the answer to GET {path} broke off"))
     }
 
-    /// Sends JSON as it is and gives the answer's value.
+    /// Sends JSON as it is, which may be large, and gives the answer's value.
     ///
     /// # Errors
     /// If nobody answers, or the answer is a refusal.
-    pub async fn post_bytes<T: DeserializeOwned>(&self, path: &str, json: Vec<u8>) -> anyhow::Result<T> {
-        let request = self.request(Method::POST, path).header(CONTENT_TYPE, "application/json").body(json);
-        let answer = self.send(request.timeout(ANSWER)).await?;
+    pub async fn post_bytes<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        json: Vec<u8>,
+        headers: HeaderMap,
+    ) -> anyhow::Result<T> {
+        let request = self.request(Method::POST, path).header(CONTENT_TYPE, "application/json").headers(headers);
+        let answer = self.send(request.body(json).timeout(LARGE_ANSWER)).await?;
         answer
             .json()
             .await

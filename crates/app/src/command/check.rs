@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use adapters::store::postgres::{Postgres, PostgresOptions};
+use adapters::store::postgres::check_database;
 use adapters::store::sqlite::check_folder;
 use clap::Args;
 use serde_json::json;
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::config::{self, Raw, environment};
 use crate::data::DataDir;
 use crate::exit::{Exit, Refusal};
-use crate::output;
+use crate::{compose, output};
 
 /// Arguments of `baton check`.
 #[derive(Debug, Args)]
@@ -32,9 +32,8 @@ pub async fn perform(args: CheckArgs) -> anyhow::Result<Exit> {
     let settings = Raw::default().with_surroundings(&data)?.resolve().map_err(|faults| config::refusal(&faults))?;
     let faults = match &settings.shared.database {
         Some(url) => {
-            let store = Postgres::open(url.expose(), &PostgresOptions::from(&settings.limits)).await;
-            let store = store.map_err(|error| Refusal::failed(error.to_string(), error.action()))?;
-            store.check().await.map_err(|error| Refusal::failed(error.to_string(), error.action()))?
+            let faults = check_database(url.expose()).await;
+            faults.map_err(|error| Refusal::failed(error.to_string(), error.action()))?
         }
         None => check_folder(data.path()).map_err(|error| Refusal::failed(error.to_string(), error.action()))?,
     };
@@ -46,6 +45,13 @@ pub async fn perform(args: CheckArgs) -> anyhow::Result<Exit> {
     faults.iter().try_for_each(|fault| output::line(&format!("✗ {fault}")))?;
     match exit {
         Exit::Done => output::line("✓ the database is whole")?,
+        _ if settings.shared.database.is_some() => {
+            let objects = compose::objects(&settings.shared, &data);
+            output::note(&format!(
+                "baton: stop all servers and workers, and restore the database from a backup of PostgreSQL's own tools, then {}",
+                objects.display()
+            ));
+        }
         _ => output::note("baton: stop Baton and restore its data folder from a backup"),
     }
     Ok(exit)

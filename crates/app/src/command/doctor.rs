@@ -213,7 +213,10 @@ async fn shared(settings: &Settings, data: &DataDir) -> Vec<Check> {
         return vec![Check::fine("database", "SQLite in the data folder (several processes need BATON_DATABASE_URL)")];
     };
     let mut checks = vec![match compose::store(shared, data, &settings.limits).await {
-        Ok(_) => Check::fine("database", format!("{database} answers")),
+        Ok(kept) => {
+            kept.close().await;
+            Check::fine("database", format!("{database} answers"))
+        }
         Err(error) => Check::bad("database", format!("{error:#}"), "see BATON_DATABASE_URL"),
     }];
     checks.push(match &shared.redis {

@@ -1,4 +1,5 @@
-//! `baton import FILE`: takes in what `baton export` wrote, as a run that has ended, in a chat of its own.
+//! `baton import FILE`: takes in what `baton export` wrote, as a run that has ended, in a chat of its own. Once: the same file again
+//! is told as the run that there is.
 
 #![expect(clippy::disallowed_methods, reason = "reads the file that was asked for")]
 
@@ -8,11 +9,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use contract::api::RunView;
+use runtime::sha256;
 
 use super::runs::status;
 use crate::client::{Client, ClientArgs};
 use crate::exit::{Exit, Refusal};
-use crate::output;
+use crate::{output, watch};
 
 /// Bytes that are read at the most. What a server takes is its `bundle_bytes`.
 const MOST_BYTES: u64 = 1024 * 1024 * 1024;
@@ -33,7 +35,10 @@ pub struct ImportArgs {
 /// If the file cannot be read, or is no bundle of a run.
 pub async fn perform(args: ImportArgs) -> anyhow::Result<Exit> {
     let client = Client::new(&args.client)?;
-    let run: RunView = client.post_bytes("/v1/bundles", read(&args.file)?).await?;
+    let bundle = read(&args.file)?;
+    // The same file again is the same run, also where the answer to the first time was lost.
+    let once = watch::once_as(&format!("import-{}", sha256(&bundle)))?;
+    let run: RunView = client.post_bytes("/v1/bundles", bundle, once).await?;
     if args.client.json {
         output::json(&run)?;
         return Ok(Exit::Done);

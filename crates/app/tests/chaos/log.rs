@@ -167,7 +167,7 @@ fn check_epochs(starts: &[Started], faults: &mut Vec<String>) {
     }
 }
 
-/// Every run ends as its script says, whatever died meanwhile.
+/// Every run ends as its script says, whatever died meanwhile, and publishes once.
 fn check_end(run: &Run, log: &View, faults: &mut Vec<String>) {
     let Some(end) = log.events.last() else { return };
     let good = match run.kind {
@@ -178,6 +178,14 @@ fn check_end(run: &Run, log: &View, faults: &mut Vec<String>) {
     };
     if !good {
         faults.push(format!("it ended with {}", end.json));
+    }
+    let published = log.events.iter().filter(|event| event.kind() == "version_created").count();
+    let once = match run.kind {
+        Kind::Page | Kind::Edit | Kind::Steps | Kind::Broken | Kind::Unlucky | Kind::Hand => published == 1,
+        Kind::Long | Kind::Ask | Kind::Stop | Kind::Hang => published <= 1,
+    };
+    if !once {
+        faults.push(format!("it published {published} versions"));
     }
 }
 

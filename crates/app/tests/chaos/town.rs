@@ -57,11 +57,11 @@ writeFileSync("dist/app.txt", source);
 "#;
 
 /// What a town is made of.
-pub struct Plan {
+pub struct Plan<'a> {
     /// What the model says.
-    pub script: &'static str,
+    pub script: &'a str,
     /// Lines of `[limits]`.
-    pub limits: &'static str,
+    pub limits: &'a str,
     pub servers: usize,
     pub workers: usize,
 }
@@ -143,7 +143,7 @@ pub struct Town {
 
 impl Town {
     /// Builds one, and starts its first server, which makes the schema. The others wait for [`Town::open`].
-    pub async fn found(plan: &Plan) -> Arc<Self> {
+    pub async fn found(plan: &Plan<'_>) -> Arc<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = TempDir::with_prefix("baton-town-").unwrap();
         let data = folder.path().to_owned();

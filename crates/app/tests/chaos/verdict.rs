@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use adapters::store::postgres::{Postgres, PostgresOptions};
@@ -13,6 +14,7 @@ use crate::load::{Book, Kind, Run};
 use crate::log::{self, Done, Told};
 use crate::town::{Blow, DATABASE, PREVIEWS, Town};
 use crate::view::{Seen, View};
+use crate::villain;
 use crate::wire::{Borne, Wire};
 use crate::witness::{self, Append, bits_of};
 
@@ -172,10 +174,9 @@ impl Verdict {
         for (label, done) in &told.commands {
             let ran = seen.commands.get(label).map_or(0, BTreeSet::len);
             if ran > done.started as usize {
-                self.fault(format!(
-                    "{}: the command {label} ran {ran} times and was begun {} times",
-                    run.id, done.started
-                ));
+                let processes = &seen.commands[label];
+                let fault = format!("the command {label} ran {ran} times, as {processes:?}, and was begun: {done:?}");
+                self.fault(format!("{}: {fault}", run.id));
             }
         }
         let of_run = seen.commands.keys().filter(|label| label.split('.').next() == Some(&run.key));
@@ -311,6 +312,27 @@ impl Verdict {
         }
     }
 
+    /// A town that nothing has hit proves nothing: every kind of blow was dealt, runs were taken over from the dead and from the paused,
+    /// commands were cut off, and the load met a limit.
+    pub fn was_hurt(&mut self, dealt: &BTreeMap<villain::Blow, u32>, borne: &Borne) {
+        let missed =
+            villain::DECK.iter().filter(|(blow, _)| !dealt.contains_key(blow)).map(|(blow, _)| format!("{blow:?}"));
+        let taken =
+            ["kill -9", "SIGSTOP", "SIGTERM"].into_iter().filter(|how| !self.takeovers.keys().any(|(by, _)| by == how));
+        let mut missed: Vec<String> = missed.chain(taken.map(|how| format!("a takeover after {how}"))).collect();
+        for (what, times) in [
+            ("an interrupted command", u64::from(self.commands.interrupted)),
+            ("a stream that broke", borne.reconnects.load(Relaxed)),
+            ("an answer that did not come", borne.unanswered.load(Relaxed)),
+            ("a refusal at a limit", borne.limited.load(Relaxed)),
+        ] {
+            missed.extend((times == 0).then(|| what.to_owned()));
+        }
+        if !missed.is_empty() {
+            self.fault(format!("nothing came of all the blows: {missed:?} is missing"));
+        }
+    }
+
     /// Nothing runs in any sandbox, and no process broke down.
     fn processes(&mut self, town: &Town) {
         let running = witness::processes_with("ledger.txt");
@@ -328,7 +350,6 @@ impl Verdict {
 
     /// A few lines for a person.
     pub fn words(&self, book: &Book, borne: &Borne) -> String {
-        use std::sync::atomic::Ordering::Relaxed;
         let mut text = String::new();
         let _ = writeln!(text, "  runs        {} {:?}", book.runs.len(), self.ends);
         let _ = writeln!(text, "  events      {}", self.events);

@@ -12,8 +12,8 @@ use crate::town::{Role, Seat, Town};
 
 /// How often is looked after what has to be mended.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a process may take to stop when it is told to: `shutdown_ms` of the town, and what a busy machine adds.
-const STOPS: Duration = Duration::from_secs(20);
+/// How long a process may take to stop when it is told to: `shutdown_ms`, and what a busy machine adds.
+const STOPS: Duration = Duration::from_secs(30);
 
 /// A kind of blow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,8 +37,8 @@ pub enum Blow {
     PauseRedis,
 }
 
-/// The deck: what happens often stands here often.
-const DECK: [(Blow, usize); 15] = [
+/// The deck: what happens often stands here often. One of each kind is dealt before any comes twice.
+pub const DECK: [(Blow, usize); 15] = [
     (Blow::KillWorker, 6),
     (Blow::KillBothWorkers, 1),
     (Blow::KillServer, 3),
@@ -152,8 +152,12 @@ impl<'a> Villain<'a> {
     /// Deals the next blow of the deck that can be dealt now.
     fn deal(&mut self) {
         if self.deck.is_empty() {
-            self.deck = DECK.iter().flat_map(|(blow, times)| std::iter::repeat_n(*blow, *times)).collect();
+            let mut more: Vec<_> =
+                DECK.iter().flat_map(|(blow, times)| std::iter::repeat_n(*blow, times - 1)).collect();
+            self.deck = DECK.iter().map(|(blow, _)| *blow).collect();
             self.dice.shuffle(&mut self.deck);
+            self.dice.shuffle(&mut more);
+            self.deck.extend(more);
         }
         let postgres = self.is_broken(|mend| matches!(mend, Mend::StartPostgres | Mend::ResumePostgres(_)));
         let redis = self.is_broken(|mend| matches!(mend, Mend::StartRedis | Mend::ResumeRedis(_)));
@@ -209,9 +213,9 @@ impl<'a> Villain<'a> {
             Blow::PauseWorkerPastLease => {
                 if let Some(seat) = self.any(Role::Worker) {
                     town.pause(seat);
-                    // About when the other one takes its runs.
+                    // About when the other one looks, and takes its runs.
                     let lease = self.lease_of(seat);
-                    let after = lease + self.dice.millis(0, 700);
+                    let after = lease + self.dice.millis(0, 1_600);
                     self.later(after, Mend::Resume(seat.name.clone()));
                 }
             }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use adapters::model::sse::SseDecoder;
+use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -27,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Borne {
     /// Answers that did not come, or said that the server cannot now.
     pub unanswered: AtomicU64,
-    /// Requests that were refused for a limit and made again.
+    /// Requests that were refused for a limit, and made again when the server said that they might be.
     pub limited: AtomicU64,
     /// Streams that broke and were taken up again.
     pub reconnects: AtomicU64,
@@ -71,6 +72,18 @@ impl Wire {
 
     /// Asks one server once.
     pub async fn once(&self, method: Method, server: usize, path: &str, key: &str, body: &Value) -> Option<Said> {
+        self.attempt(method, server, path, key, body).await.map(|(said, _)| said)
+    }
+
+    /// The same, with how long the server wants to be left alone.
+    pub async fn attempt(
+        &self,
+        method: Method,
+        server: usize,
+        path: &str,
+        key: &str,
+        body: &Value,
+    ) -> Option<(Said, Option<Duration>)> {
         let mut request = self.request(method, server, path).timeout(ANSWER);
         if !key.is_empty() {
             request = request.header("Idempotency-Key", key);
@@ -79,20 +92,25 @@ impl Wire {
             request = request.json(body);
         }
         let response = request.send().await.ok()?;
-        let status = response.status();
+        let (status, retry_after) = (response.status(), retry_after(&response));
         let body = response.bytes().await.ok()?;
-        Some((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+        Some(((status, serde_json::from_slice(&body).unwrap_or(Value::Null)), retry_after))
     }
 
     /// Asks one server after the other until one answers for good: neither nothing, nor that it cannot now.
     pub async fn ask(&self, method: Method, path: &str, key: &str, body: &Value) -> Said {
-        let since = Instant::now();
-        let mut pause = PAUSE;
+        let (mut since, mut pause) = (Instant::now(), PAUSE);
         loop {
             let server = self.turn.fetch_add(1, Ordering::Relaxed);
-            match self.once(method.clone(), server, path, key, body).await {
-                Some((StatusCode::TOO_MANY_REQUESTS, _)) => self.borne.limited.fetch_add(1, Ordering::Relaxed),
-                Some((status, body)) if !status.is_server_error() => return (status, body),
+            match self.attempt(method.clone(), server, path, key, body).await {
+                Some((said, Some(rest))) if is_at_a_limit(&said) => {
+                    self.borne.limited.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(rest).await;
+                    // It is of use: it says when to come back.
+                    (since, pause) = (Instant::now(), PAUSE);
+                    continue;
+                }
+                Some(((status, body), _)) if !status.is_server_error() => return (status, body),
                 other => {
                     assert!(since.elapsed() < PATIENCE, "{path}: nobody answers; last there was {other:?}");
                     self.borne.unanswered.fetch_add(1, Ordering::Relaxed)
@@ -118,18 +136,24 @@ impl Wire {
 
     /// Puts a file into a project until that is accepted; while a run has the project, it is not.
     pub async fn put(&self, project: &str, path: &str, content: &str, key: &str) -> Result<Value, String> {
-        let since = Instant::now();
+        let mut since = Instant::now();
         loop {
             let server = self.turn.fetch_add(1, Ordering::Relaxed);
             let request = self.request(Method::PUT, server, &format!("/v1/projects/{project}/files/{path}"));
             let request = request.timeout(ANSWER).header("Idempotency-Key", key).body(content.to_owned());
             if let Ok(response) = request.send().await {
-                let status = response.status();
+                let (status, retry_after) = (response.status(), retry_after(&response));
                 let said = response.json::<Value>().await.unwrap_or_default();
                 match status {
                     StatusCode::ACCEPTED if said.is_object() => return Ok(said),
-                    StatusCode::ACCEPTED | StatusCode::TOO_MANY_REQUESTS => {}
-                    StatusCode::CONFLICT if said["code"] == "project_busy" => {}
+                    StatusCode::ACCEPTED => {}
+                    _ if is_at_a_limit(&(status, said.clone())) && retry_after.is_some() => {
+                        self.borne.limited.fetch_add(1, Ordering::Relaxed);
+                        tokio::time::sleep(retry_after.unwrap_or_default()).await;
+                        since = Instant::now();
+                        continue;
+                    }
+                    StatusCode::CONFLICT if said["code"] == "project_busy" => since = Instant::now(),
                     status if status.is_server_error() => {}
                     status => return Err(format!("{path} by hand was answered with {status}: {said}")),
                 }
@@ -246,6 +270,18 @@ impl Wire {
         }
         Ok(false)
     }
+}
+
+/// How long the server wants to be left alone.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// Whether it is a refusal that names the limit that was met and its value (E1).
+fn is_at_a_limit((status, said): &Said) -> bool {
+    let named = said["code"].is_string() && said["limit"].is_string() && said["value"].is_u64();
+    *status == StatusCode::TOO_MANY_REQUESTS && named
 }
 
 /// The next bytes of a stream; none at its end, and none when its server has died or is held up.

@@ -122,44 +122,44 @@ impl Lookout {
 }
 
 /// Shells in sandboxes, by what they were told to do. A shell that was only forked has the words of its parent: it counts once for
-/// each start of a program, since only that changes the words.
+/// each start of a program, since only that changes the words. What the kernel says of the process is asked first: words that come
+/// after it are then its own.
 fn look_at_commands(seen: &mut Seen) {
-    for (pid, words) in processes() {
-        if let [program, "-c", script] = words.split('\0').collect::<Vec<_>>()[..].get(..3).unwrap_or_default()
+    for pid in pids() {
+        if let Some(began) = began(pid)
+            && let Some(words) = words(pid)
+            && let [program, "-c", script] = words.split('\0').collect::<Vec<_>>()[..].get(..3).unwrap_or_default()
             && *program == "sh"
             && let Some(label) = label_of(script)
-            && let Some((parent, began)) = stat(pid)
-            && !is_same(parent, &words)
         {
             seen.commands.entry(label).or_default().insert((pid, began));
         }
     }
 }
 
-fn is_same(pid: u32, words: &str) -> bool {
-    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|other| other == words.as_bytes())
+fn pids() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// All processes with their words.
-pub fn processes() -> Vec<(u32, String)> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| Some((pid, String::from_utf8(fs::read(format!("/proc/{pid}/cmdline")).ok()?).ok()?)))
-        .collect()
+fn words(pid: u32) -> Option<String> {
+    String::from_utf8(fs::read(format!("/proc/{pid}/cmdline")).ok()?).ok()
 }
 
 /// Processes whose words hold a text and that are more than a name.
 pub fn processes_with(text: &str) -> Vec<u32> {
-    let found = processes().into_iter().filter(|(_, words)| words.contains(text));
-    found.map(|(pid, _)| pid).filter(|pid| *pid != std::process::id()).collect()
+    let found = pids().filter(|pid| words(*pid).is_some_and(|words| words.contains(text)));
+    found.filter(|pid| *pid != std::process::id()).collect()
 }
 
-/// A process's parent, and when it began, in ticks since the machine did.
-fn stat(pid: u32) -> Option<(u32, u64)> {
+/// When a process began, in ticks since the machine did; nothing if it is a copy of another that has started no program of its own.
+fn began(pid: u32) -> Option<u64> {
+    /// `PF_FORKNOEXEC` of the kernel's `sched.h`.
+    const IS_COPY: u64 = 0x40;
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name stands in parentheses and may hold anything; the third field is the first behind it.
     let fields: Vec<_> = text[text.rfind(')')? + 2..].split(' ').collect();
-    Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    (number(9)? & IS_COPY == 0).then(|| number(22)).flatten()
 }
 
 fn look_at_model(seen: &mut Seen, ledger: &Ledger, known: &mut u64) {

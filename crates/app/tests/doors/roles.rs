@@ -193,3 +193,28 @@ fn a_role_without_what_it_needs_does_not_start_and_says_everything_that_is_wrong
     let (code, text) = told(&away.output().unwrap());
     assert!(code == Some(1) && text.contains("127.0.0.1:1") && !text.contains("hush"), "{code:?} {text}");
 }
+
+#[test]
+fn a_check_looks_at_the_shared_database_and_who_stops_says_goodbye() {
+    let village = Village::new(STALLS_ONCE);
+    let url = village.postgres.url();
+    let check = || village.shared(&mut village.house.command(&["check"])).output().unwrap();
+    let (code, text) = told(&check());
+    assert!(code == Some(1) && text.contains("holds nothing of Baton's"), "{code:?} {text}");
+    let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()";
+    assert_eq!(village.postgres.ask(&url, tables), "0", "a check makes none");
+
+    let (mut worker, _) = village.start("worker", "worker");
+    assert_eq!(told(&check()), (Some(0), String::new()), "while a worker is at work");
+    let holders = || village.postgres.ask(&url, "SELECT count(*) FROM holders");
+    assert_eq!(holders(), "1", "the worker's: who only looks is nobody");
+    signal(&worker, Signal::TERM);
+    assert_eq!(exit_code(&mut worker), Some(0));
+    assert_eq!(holders(), "0", "nobody has to find out that it is gone");
+
+    village.postgres.ask(&url, "UPDATE slots SET active = 1 WHERE slot = 3");
+    let output = check();
+    let (code, text) = told(&output);
+    assert!(code == Some(1) && String::from_utf8_lossy(&output.stdout).contains("slot 3 is wrong by 1"), "{output:?}");
+    assert!(text.contains("PostgreSQL's own tools") && text.contains("objects"), "{text}");
+}

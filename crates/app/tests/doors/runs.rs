@@ -202,6 +202,8 @@ fn a_run_is_told_again_and_travels_in_a_file() {
     let imported = json_lines(&there.run(&["import", file.to_str().unwrap(), "--json"]));
     let id = imported[0]["id"].as_str().unwrap();
     assert_eq!((&imported[0]["status"], &imported[0]["title"]), (&"completed".into(), &"an app".into()));
+    let again = json_lines(&there.run(&["import", file.to_str().unwrap(), "--json"]));
+    assert_eq!(again, imported, "the same file is the same run");
     let replay = there.run(&["replay", id]);
     let story = String::from_utf8_lossy(&replay.stdout).into_owned();
     assert!(told(&replay).0 == Some(0) && story.contains("*** in it") && story.contains("verified"), "{story}");

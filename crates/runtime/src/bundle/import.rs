@@ -13,14 +13,15 @@ use contract::event::{
     Author, ChangedFile, Event, FileCompleted, FileEdited, FileRejected, NewEvent, RunFailed, Session, StepStatus,
     Warning, Work,
 };
-use contract::{Limits, ProjectPath, RunId, UserId};
+use contract::{Limits, ProjectPath, UserId};
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::bytes_of;
 use crate::admission::slug;
 use crate::begun::begun;
 use crate::ingest::is_protected;
-use crate::ports::store::{Admission, AdmitError, Begun, NewChat, StoreError, run_title};
+use crate::ports::store::{Admission, AdmitError, Begun, Door, NewChat, StoreError, run_title};
 use crate::ports::world::new_id;
 use crate::project::{is_sha256, sha256};
 use crate::{Project, Runtime, RuntimeError};
@@ -85,12 +86,17 @@ struct Read {
 }
 
 impl Runtime {
-    /// Takes a bundle in as a run of the user that has ended.
+    /// Takes a bundle in as a run of the user that has ended. The same with the same key again gives the run that there is.
     #[expect(
         clippy::disallowed_methods,
         reason = "reading a bundle takes the processor, and there is no adapter for that"
     )]
-    pub async fn import(self: &Arc<Self>, user: UserId, bundle: Bytes) -> Result<RunView, ImportError> {
+    pub async fn import(
+        self: &Arc<Self>,
+        user: UserId,
+        bundle: Bytes,
+        idempotency_key: Option<&str>,
+    ) -> Result<RunView, ImportError> {
         let value = self.limits.bundle_bytes;
         if bundle.len() as u64 > value {
             return Err(ImportError::TooLarge { limit: "bundle_bytes", value });
@@ -105,7 +111,7 @@ impl Runtime {
         let answer = new_id(world);
         let (runtime, now, of) = (self.clone(), world.now_ms(), ids.clone());
         let reading = tokio::task::spawn_blocking(move || {
-            read(&runtime.limits, now, &bundle, |former| Session {
+            let read = read(&runtime.limits, now, &bundle, |former| Session {
                 chat_id: of.chat_id,
                 project_id: of.project_id,
                 user_message_id: of.message_id,
@@ -114,19 +120,30 @@ impl Runtime {
                 follow_up: false,
                 fork: None,
                 ..former
-            })
+            });
+            read.map(|read| (read, Sha256::digest(&bundle).into()))
         });
-        let Read { at, session, log, contents } = reading.await.map_err(|_broken_down| RuntimeError::Broken)??;
-        for content in contents {
-            self.ports.objects.put(content).await.map_err(RuntimeError::from)?;
-        }
+        let (read, hash) = reading.await.map_err(|_broken_down| RuntimeError::Broken)??;
+        let Read { at, session, log, contents } = read;
         let title = run_title(&session.request);
         let slug = slug(&title, world.random());
-        let new_chat = Some(NewChat { title: format!("Imported: {title}"), slug });
-        let run: RunId = ids.run_id;
-        let admission = self.admission(user, run, session);
-        self.admit(Admission { at, new_chat, log, ..admission }).await?;
-        let view = self.ports.store.run(user, run).await?;
+        let admission = Admission {
+            at,
+            new_chat: Some(NewChat { title: format!("Imported: {title}"), slug }),
+            idempotency_key: idempotency_key.map(str::to_owned),
+            log: Begun { door: Door::Import(hash), ..log },
+            ..self.admission(user, ids.run_id, session)
+        };
+        let accepted = match self.answered_before(&admission).await? {
+            Some(first) => first,
+            None => {
+                for content in contents {
+                    self.ports.objects.put(content).await.map_err(RuntimeError::from)?;
+                }
+                self.admit(admission).await?
+            }
+        };
+        let view = self.ports.store.run(user, accepted.run_id).await?;
         Ok(view.ok_or(RuntimeError::Broken)?)
     }
 }

@@ -1,5 +1,6 @@
 //! The ports: everything outside that the runtime needs, as traits. Adapters implement them; nothing here does I/O.
 
+pub mod admission;
 pub mod bus;
 pub mod drawn;
 pub mod model;

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use contract::api::{Accepted, ChatDetail, ChatView, ExecutionState, Page, RunStatus, RunView, VersionView};
 pub use contract::event::NewEvent;
-use contract::event::{BuildState, Head, PreviewProblem, Session, StopReason, ToolName, ToolStatus, Work};
+use contract::event::{BuildState, Head, PreviewProblem, StopReason, ToolName, ToolStatus};
 use contract::{CallId, ChatId, ProjectId, RunId, StepId, UserId, VersionId};
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+pub use super::admission::{Admission, Begun, Door, NewChat, run_title};
 pub use super::drawn::{BuildRow, CallRow, Drawn};
 
 /// What kind of failure of the store it is; decides what a person can do.
@@ -94,8 +94,8 @@ pub enum AdmitError {
     /// The run that wanted to start this one has been taken by another worker, has ended or is being stopped.
     #[error("the run that starts it is over")]
     ParentOver,
-    /// The idempotency key was used for another message.
-    #[error("the idempotency key was used for another message")]
+    /// The idempotency key was used for another request.
+    #[error("the idempotency key was used for another request")]
     KeyReused,
     /// The store failed.
     #[error(transparent)]
@@ -117,71 +117,6 @@ pub enum AppendError {
     /// The store failed; read the log to know whether the events are there.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// A message to be admitted, with everything that one transaction writes.
-#[derive(Debug, Clone)]
-pub struct Admission {
-    /// Who sends it.
-    pub user: UserId,
-    /// The run that will work on it.
-    pub run_id: RunId,
-    /// The run's sealed envelope; its second event, after `run_queued`, whose position the store knows.
-    pub session: Session,
-    /// Title of the chat and slug of the project's preview, if both are to be made.
-    pub new_chat: Option<NewChat>,
-    /// Makes a repeated request give the first answer.
-    pub idempotency_key: Option<String>,
-    /// Now, in milliseconds since the Unix epoch.
-    pub at: u64,
-    /// Active root runs that are allowed: in the chat, of the user, globally. A run that is started by a run is not counted.
-    pub most_active: [(&'static str, u64); 3],
-    /// The claim of the run that starts this one: its child has the root's slot, deadline and cancel (E1).
-    pub parent: Option<Claim>,
-    /// Runs that may start one another, the root not counted.
-    pub most_depth: (&'static str, u64),
-    /// Whether it is refused while another run has the project, instead of waiting for its turn.
-    pub alone: bool,
-    /// What its log goes on with after its first two events.
-    pub log: Begun,
-}
-
-impl Admission {
-    /// What an idempotency key stands for: SHA-256 of the words and the work, of the chat unless a new one is to be made, and of a
-    /// fork where it forks and whom it asks.
-    pub fn fingerprint(&self) -> [u8; 32] {
-        // A new chat has a new id at each repetition, so what tells the request is that it asks for one.
-        let chat = if self.new_chat.is_some() { 0 } else { self.session.chat_id.bits() };
-        let work = match &self.session.work {
-            // Which files that changes depends on when it is asked; what is asked does not.
-            Work::Change { restores: Some(version), .. } => version.to_string().into_bytes(),
-            work @ (Work::Message | Work::Change { .. } | Work::Graph { .. }) => {
-                serde_json::to_vec(work).unwrap_or_default()
-            }
-        };
-        let fork = self.session.fork.as_ref().map(|fork| (fork.run_id, &fork.step_id, &self.session.model));
-        let fork = fork.and_then(|fork| serde_json::to_vec(&fork).ok()).unwrap_or_default();
-        let request = (self.session.request.len() as u64).to_be_bytes();
-        Sha256::new()
-            .chain_update(chat.to_be_bytes())
-            .chain_update(request)
-            .chain_update(&self.session.request)
-            .chain_update(work)
-            .chain_update(fork)
-            .finalize()
-            .into()
-    }
-}
-
-/// The beginning of a log that is admitted with its run: of a fork, or all of one that was imported.
-#[derive(Debug, Clone, Default)]
-pub struct Begun {
-    /// The events, in order.
-    pub events: Vec<Entry>,
-    /// The rows that they draw.
-    pub rows: Vec<RowChange>,
-    /// Whether the run has ended with them.
-    pub ends: bool,
 }
 
 /// An event that is encoded: once, for the log and for its readers.
@@ -206,27 +141,6 @@ impl Entry {
         let payload = serde_json::to_string(&new.event)
             .map_err(|error| StoreError::new(StoreFault::Refused, format!("JSON: {error}")))?;
         Ok(Self { at: new.at, step: new.step.clone(), kind: new.event.kind(), payload })
-    }
-}
-
-/// A chat that is made with its first message.
-#[derive(Debug, Clone)]
-pub struct NewChat {
-    /// Its first words.
-    pub title: String,
-    /// First label of the preview's host: a DNS label, unique.
-    pub slug: String,
-}
-
-/// Characters of a title.
-const TITLE_CHARS: usize = 80;
-
-/// What a run and the chat that it began are called in lists, the same in every store: the first line of what the person wrote, cut at 80 characters.
-pub fn run_title(request: &str) -> String {
-    let line = request.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    match line.char_indices().nth(TITLE_CHARS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
     }
 }
 
@@ -462,7 +376,7 @@ pub struct ProjectRow {
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Stores message, run and first events and makes the run claimable, in one transaction; or refuses and stores nothing (E1).
-    /// A key that the user has used for the same message gives the first answer again, whatever the limits say now.
+    /// A key that the user has used for the same request gives the first answer again, whatever the limits say now.
     ///
     /// Unrelated users do not wait for one another, and no table is searched.
     async fn admit(&self, admission: Admission) -> Result<Accepted, AdmitError>;
@@ -470,6 +384,18 @@ pub trait Store: Send + Sync {
     /// Takes up to `most` runs that are claimable or whose lease has ended, oldest first, for `lease_ms`. Of a project's runs the
     /// oldest goes first, with the runs that it started; the others wait until it has ended (promise 7).
     async fn claim(&self, worker: &str, most: usize, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError>;
+
+    /// The same of runs alone that were told to stop: they end at once, so a worker without room takes them too, and a person who has
+    /// stopped a run does not wait for those of others. A store that leaves this out ends them when there is room.
+    async fn claim_stopped(
+        &self,
+        _worker: &str,
+        _most: usize,
+        _now_ms: u64,
+        _lease_ms: u64,
+    ) -> Result<Vec<Claim>, StoreError> {
+        Ok(vec![])
+    }
 
     /// Lengthens leases and gives the claims that are lost: taken by another worker, given back or ended.
     async fn renew(&self, claims: &[Claim], now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError>;

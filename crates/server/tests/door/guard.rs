@@ -200,7 +200,7 @@ async fn a_repeated_message_gives_the_first_answer() {
         first.header("location"),
         Some(format!("/v1/runs/{}", first.json()["run_id"].as_str().unwrap()).as_str())
     );
-    assert_eq!((other.status, other.code().as_str()), (422, "idempotency_key_reused"));
+    assert_eq!((other.status, other.code().as_str()), (409, "idempotency_key_reused"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -136,6 +136,14 @@ async fn a_run_leaves_in_a_bundle_and_comes_back_in_a_chat_of_its_own() {
         let refused = send(&house, "POST", "/v1/bundles", body, &[]).await;
         assert_eq!((refused.status, refused.code().as_str()), (status, code), "{}", refused.text());
     }
+    let keyed = [("Idempotency-Key", "once")];
+    let first = send(&house, "POST", "/v1/bundles", &bundle.body, &keyed).await;
+    let again = send(&house, "POST", "/v1/bundles", &bundle.body, &keyed).await;
+    assert_eq!((first.status, again.status, &first.body), (201, 201, &again.body));
+    assert_ne!(first.json()["id"], run);
+    let reused = send(&house, "POST", "/v1/bundles", &without.body, &keyed).await;
+    assert_eq!((reused.status, reused.code().as_str()), (409, "idempotency_key_reused"));
+
     let small = House::with(Limits { bundle_bytes: 1_000, ..Limits::default() }).await;
     let refused = send(&small, "POST", "/v1/bundles", &bundle.body, &[]).await;
     assert_eq!((refused.status, refused.code().as_str()), (413, "body_too_large"));

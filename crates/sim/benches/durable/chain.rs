@@ -57,8 +57,8 @@ pub fn chains(site: &Site) {
             "µs/step",
             &site.setting,
         );
-        tell(&format!("{case}, commits"), of(|round| round.commits / round.steps), "commits/step", &site.setting);
         if site.servers.is_none() {
+            tell(&format!("{case}, commits"), of(|round| round.commits / round.steps), "commits/step", &site.setting);
             // Two events a step, and one more that adds it.
             let bytes = file_bytes(&place.folder) as f64 / (all * 3.0);
             tell(&format!("{case}, on disk"), bytes, "bytes/event", &site.setting);
@@ -117,7 +117,9 @@ pub fn fan_out(site: &Site) {
     let case = format!("fan-out 1 → {WIDTH} → 1");
     tell(&format!("{case}, p50"), median(&mut p50s), "ms", &site.setting);
     tell(&format!("{case}, slowest of {FANS}"), median(&mut p99s), "ms", &site.setting);
-    tell(&format!("{case}, commits"), median(&mut per_run), "commits/run", &site.setting);
+    if site.servers.is_none() {
+        tell(&format!("{case}, commits"), median(&mut per_run), "commits/run", &site.setting);
+    }
 }
 
 fn fan() -> Work {

@@ -9,8 +9,11 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, Share
 /// Rounds of which the median is told, after one that warms up.
 pub const ROUNDS: usize = 5;
 
-/// Prints a figure.
+/// Prints a figure; nothing if there is none, as with what only one of the stores counts.
 pub fn tell(case: &str, value: f64, unit: &str, setting: &str) {
+    if !value.is_finite() {
+        return;
+    }
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load1: Option<f64> = load.split(' ').next().and_then(|load| load.parse().ok());
     let value = (value * 100.0).round() / 100.0;

@@ -324,12 +324,39 @@ impl State {
         !there
     }
 
+    /// Takes runs that can be claimed, oldest first, of those that are wanted.
+    pub(super) fn claim(
+        &mut self,
+        wanted: impl Fn(&Self, &Run) -> bool,
+        most: usize,
+        now_ms: u64,
+        lease_ms: u64,
+    ) -> Vec<Claim> {
+        let claimable = |run: &&Run| {
+            let due = run.claim.as_ref().and_then(|claim| claim.claimable_at).is_some_and(|at| at <= now_ms);
+            due && wanted(self, run) && !self.has_to_wait(run)
+        };
+        let due: Vec<RunId> = self.runs.iter().filter(claimable).take(most).map(|run| run.view.id).collect();
+        let mut claims = vec![];
+        for run in self.runs.iter_mut().filter(|run| due.contains(&run.view.id)) {
+            if let Some(claim) = run.claim.as_mut() {
+                let (epoch, until) = (claim.epoch + 1, now_ms.saturating_add(lease_ms));
+                *claim = Ownership { epoch, held: true, claimable_at: Some(until) };
+                claims.push(Claim { run_id: run.view.id, epoch });
+            }
+        }
+        claims
+    }
+
+    /// Whether a run was told to stop.
+    pub(super) fn is_stopped(&self, run: &Run) -> bool {
+        self.inbox.iter().any(|(_, of, item)| *of == run.view.id && matches!(item, InboxItem::Cancel { .. }))
+    }
+
     /// Whether another family has its project: that which has begun there, else that of the oldest run. What was stopped before it
     /// began waits for nobody.
     pub(super) fn has_to_wait(&self, run: &Run) -> bool {
-        let is_stopped =
-            |(_, of, item): &(u64, RunId, InboxItem)| *of == run.view.id && matches!(item, InboxItem::Cancel { .. });
-        if run.claim.as_ref().is_some_and(|claim| claim.epoch == 0) && self.inbox.iter().any(is_stopped) {
+        if run.claim.as_ref().is_some_and(|claim| claim.epoch == 0) && self.is_stopped(run) {
             return false;
         }
         let of_project = self.runs.iter().filter(|other| other.view.project_id == run.view.project_id);

@@ -10,7 +10,7 @@ use runtime::ports::store::{
     StoreError, StoreFault, StoredEvent,
 };
 
-use super::rules::{Ownership, Run, State, page};
+use super::rules::{State, page};
 use super::{Hook, Moment, Op};
 
 /// A store that lasts as long as a handle to it does. Clones share it.
@@ -62,26 +62,17 @@ impl Store for MemoryStore {
     }
 
     async fn claim(&self, _worker: &str, most: usize, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError> {
-        self.call("claim", None, |state| {
-            let claimable = |run: &&Run| {
-                let due = run.claim.as_ref().and_then(|claim| claim.claimable_at).is_some_and(|at| at <= now_ms);
-                due && !state.has_to_wait(run)
-            };
-            let due: Vec<RunId> = state.runs.iter().filter(claimable).take(most).map(|run| run.view.id).collect();
-            let mut claims = vec![];
-            for run in state.runs.iter_mut().filter(|run| due.contains(&run.view.id)) {
-                if let Some(claim) = run.claim.as_mut() {
-                    *claim = Ownership {
-                        epoch: claim.epoch + 1,
-                        held: true,
-                        claimable_at: Some(now_ms.saturating_add(lease_ms)),
-                    };
-                    claims.push(Claim { run_id: run.view.id, epoch: claim.epoch });
-                }
-            }
-            Ok(claims)
-        })
-        .await
+        self.call("claim", None, |state| Ok(state.claim(|_, _| true, most, now_ms, lease_ms))).await
+    }
+
+    async fn claim_stopped(
+        &self,
+        _worker: &str,
+        most: usize,
+        now_ms: u64,
+        lease_ms: u64,
+    ) -> Result<Vec<Claim>, StoreError> {
+        self.call("claim_stopped", None, |state| Ok(state.claim(State::is_stopped, most, now_ms, lease_ms))).await
     }
 
     async fn renew(&self, claims: &[Claim], now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError> {

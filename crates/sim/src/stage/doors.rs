@@ -67,6 +67,25 @@ impl Store for StagedStore {
         .await
     }
 
+    async fn claim_stopped(
+        &self,
+        worker: &str,
+        most: usize,
+        now_ms: u64,
+        lease_ms: u64,
+    ) -> Result<Vec<Claim>, StoreError> {
+        let director = &self.gate.director;
+        self.ask("claim_stopped", |store| {
+            let (worker, director) = (worker.to_owned(), director.clone());
+            async move {
+                let claims = store.claim_stopped(&worker, most, now_ms, lease_ms).await?;
+                director.claimed(&claims);
+                Ok(claims)
+            }
+        })
+        .await
+    }
+
     async fn renew(&self, claims: &[Claim], now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError> {
         self.ask("renew", |store| {
             let claims = claims.to_vec();

@@ -7,10 +7,11 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The calls of ports that can be struck, in the order in which they are listed.
-pub const CALLS: [&str; 37] = [
+pub const CALLS: [&str; 38] = [
     // the store
     "admit",
     "claim",
+    "claim_stopped",
     "renew",
     "release",
     "append",

@@ -4,7 +4,7 @@
 //! `node … build` or `npm run build`, which fails as long as a file holds the words `BREAK THE BUILD` and otherwise writes a page that
 //! depends on every file.
 
-use std::collections::{BTreeMap, HashMap, hash_map::DefaultHasher};
+use std::collections::{BTreeMap, hash_map::DefaultHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,13 +14,14 @@ use bytes::Bytes;
 use contract::event::OutputStream;
 use contract::{ProjectId, ProjectPath};
 use runtime::ports::sandbox::{
-    ExecEnd, ExecOutcome, ExecSpec, FileStamp, IsolationLevel, IsolationReport, OutputChunk, Sandbox, SandboxError,
-    Scan, ScanLimits, Workspace, WorkspaceSpec,
+    ExecEnd, ExecOutcome, ExecSpec, FileStamp, IsolationLevel, IsolationReport, OutputChunk, Purpose, Sandbox,
+    SandboxError, Scan, ScanLimits, Workspace, WorkspaceSpec,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::gate::{self, Failure, Gate, WHY};
+use super::plan::Trouble;
 
 /// Something that ran, and how it ended; none if the process was killed meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,38 +37,26 @@ pub struct Executed {
 type Files = BTreeMap<ProjectPath, Bytes>;
 type Room = Arc<Mutex<Files>>;
 
-/// What outlives every process: what ran, and the files of each claim's workspace.
+/// What outlives every process: what ran. Of files nothing does: each opening is a place of its own, as the port demands.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Grounds {
-    ran: Arc<Mutex<Vec<Executed>>>,
-    /// By project and epoch: two claims that shared one would see each other's files.
-    rooms: Arc<Mutex<HashMap<(ProjectId, u64), Room>>>,
-}
+pub(super) struct Grounds(Arc<Mutex<Vec<Executed>>>);
 
 impl Grounds {
     fn begin(&self, project: ProjectId, line: String) -> usize {
-        let mut ran = self.ran.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ran = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ran.push(Executed { project, line, end: None });
         ran.len() - 1
     }
 
     fn end(&self, number: usize, end: ExecEnd) {
-        if let Some(ran) = self.ran.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
+        if let Some(ran) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
             ran.end = Some(end);
         }
     }
 
     /// All that ran, in order.
     pub(super) fn all(&self) -> Vec<Executed> {
-        self.ran.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// An empty room.
-    fn room(&self, spec: WorkspaceSpec) -> Room {
-        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = rooms.entry((spec.project, spec.epoch)).or_default().clone();
-        room.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        room
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -107,7 +96,7 @@ impl Sandbox for StageSandbox {
     async fn open(&self, spec: WorkspaceSpec) -> Result<Arc<dyn Workspace>, SandboxError> {
         let (gate, grounds) = (self.gate.clone(), self.grounds.clone());
         let open = || {
-            let (files, gate, grounds) = (grounds.room(spec), gate.clone(), grounds.clone());
+            let (files, gate, grounds) = (Room::default(), gate.clone(), grounds.clone());
             async move { Ok(Arc::new(StageWorkspace { project: spec.project, files, grounds, gate }) as Arc<dyn Workspace>) }
         };
         self.gate.call("open", failed, open).await
@@ -270,6 +259,10 @@ impl Workspace for StageWorkspace {
             return Err(SandboxError::CommandNotFound(spec.command));
         }
         let line = std::iter::once(&spec.command).chain(&spec.args).cloned().collect::<Vec<_>>().join(" ");
+        if troubles.contains(&Trouble::Repeat) && spec.purpose == Purpose::Build {
+            // A command that were run twice would be a sandbox's fault. A build may be.
+            let _ = self.program(&spec).await;
+        }
         let number = self.grounds.begin(self.project, line);
         let end = tokio::select! {
             biased;

@@ -15,6 +15,9 @@ const ATTEMPTS: u32 = 3;
 /// What is wrong with a rehearsal, compared with the undisturbed one; nothing if all is well.
 pub fn judge(case: &Case, plan: &Plan, quiet: &Report, seen: &Report) -> Vec<String> {
     let mut faults = seen.faults.clone();
+    if plan.strikes.is_empty() {
+        faults.extend(taken_for_nothing(seen));
+    }
     let may_fail = plan.failures() + case.failures >= ATTEMPTS;
     let ends = &seen.outcome.ends;
     for n in 0..case.ends.len().max(ends.len()) {
@@ -36,6 +39,13 @@ pub fn judge(case: &Case, plan: &Plan, quiet: &Report, seen: &Report) -> Vec<Str
         faults.extend(differences(&quiet.outcome, &seen.outcome, seen.told));
     }
     faults
+}
+
+/// Runs that were claimed again although nothing had happened to whoever had them: a claim that is renewed is kept.
+fn taken_for_nothing(seen: &Report) -> Option<String> {
+    let events = seen.log.iter().filter_map(|event| serde_json::from_str::<serde_json::Value>(event).ok());
+    let again = events.filter(|event| event["type"] == "run_started" && event["epoch"] != 1);
+    again.map(|event| format!("a run was taken from a worker that was well: {event}")).next()
 }
 
 fn differences(quiet: &Outcome, seen: &Outcome, told: bool) -> Vec<String> {

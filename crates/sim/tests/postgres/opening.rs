@@ -1,6 +1,6 @@
 //! Opening: many at once, newer schemas, other programs' tables, and what errors say.
 
-use adapters::store::postgres::{OpenError, Postgres};
+use adapters::store::postgres::{OpenError, Postgres, check_database};
 use futures::future::join_all;
 use runtime::ports::Store;
 use sim::conformance::store::Clerk;
@@ -73,4 +73,31 @@ async fn no_error_tells_the_password() {
         let said = format!("{error} {error:?} {}", error.action());
         assert!(!said.contains(PASSWORD), "{said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_looks_and_changes_nothing() {
+    let server = servers::Postgres::start();
+    let url = server.url();
+    let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()";
+    let absent = check_database(&url).await.unwrap_err();
+    assert_eq!((absent.code(), server.ask(&url, tables).as_str()), ("not_a_baton_database", "0"), "{absent}");
+
+    let (store, clerk) = (open(&url, &exact()).await, Clerk::new());
+    let (_, claim) = clerk.running(&store).await;
+    // As if its process had died.
+    let pid = server.ask(&url, "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted");
+    let sight =
+        "SELECT (SELECT string_agg(c::text, ';') FROM claims c), (SELECT string_agg(h::text, ';') FROM holders h)";
+    server.ask(&url, &format!("SELECT pg_terminate_backend({pid}, 60000)"));
+    let before = server.ask(&url, sight);
+    assert_eq!(check_database(&url).await.unwrap(), Vec::<String>::new());
+    assert_eq!(server.ask(&url, sight), before, "nobody is taken for dead");
+    server.ask(&url, &format!("DELETE FROM events WHERE run_id = '{:032x}' AND seq = 1", claim.run_id.bits()));
+    let faults = check_database(&url).await.unwrap();
+    assert!(faults.iter().any(|fault| fault.contains("has gaps")), "{faults:?}");
+
+    server.ask(&url, "DELETE FROM baton_schema");
+    server.ask(&url, "INSERT INTO baton_schema (version) VALUES (99)");
+    assert_eq!(check_database(&url).await.unwrap_err().code(), "schema_too_new");
 }

@@ -7,7 +7,8 @@ use contract::api::{Accepted, RunView};
 use contract::bundle::Bundle;
 use contract::event::{Author, Event, NewEvent};
 use contract::{Limits, StepId};
-use runtime::ExportError;
+use runtime::ports::store::AdmitError;
+use runtime::{ExportError, ImportError};
 
 use crate::house::{CORPUS, House, USER};
 
@@ -18,7 +19,7 @@ async fn export(house: &House, of: &Accepted, files: bool) -> (Bytes, Bundle) {
 }
 
 async fn import(house: &House, bundle: Bytes) -> (RunView, Accepted) {
-    let run = house.runtime.import(USER, bundle).await.unwrap();
+    let run = house.runtime.import(USER, bundle, None).await.unwrap();
     let detail = house.runtime.ports.store.chat(USER, run.chat_id).await.unwrap().unwrap();
     let message_id = detail.messages[0].id;
     let of = Accepted { chat_id: run.chat_id, message_id, run_id: run.id, project_id: run.project_id };
@@ -226,7 +227,7 @@ async fn a_bundle_has_a_size_and_says_what_did_not_fit() {
                 assert!(fits && bytes.len() as u64 <= most);
                 assert_eq!(small.missing.len() + small.contents.len(), bundle.contents.len());
                 assert_eq!(small.missing.is_empty(), most == size);
-                let run = house.runtime.import(USER, bytes).await.unwrap();
+                let run = house.runtime.import(USER, bytes, None).await.unwrap();
                 house.verify(run.id).await;
             }
             Err(ExportError::TooLarge { limit, value }) => {
@@ -235,4 +236,24 @@ async fn a_bundle_has_a_size_and_says_what_did_not_fit() {
             Err(other) => panic!("{other}"),
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_is_sent_again_is_the_run_that_there_is() {
+    let (here, there) = (House::new(CORPUS[1].1), House::new(CORPUS[1].1));
+    let (one, other) = (here.run(None, "a page").await, here.run(None, "a page").await);
+    let (bundle, _) = export(&here, &one, true).await;
+    let (another, _) = export(&here, &other, true).await;
+    let import = async |bundle: &Bytes, key| there.runtime.import(USER, bundle.clone(), key).await;
+    // A client that gave up waiting asks again while the first request is still at work.
+    let (first, again) = tokio::join!(import(&bundle, Some("key")), import(&bundle, Some("key")));
+    let run = first.unwrap();
+    assert_eq!(run, again.unwrap());
+    assert_eq!(run, import(&bundle, Some("key")).await.unwrap());
+    assert_eq!(there.lists().await.0.len(), 1);
+    let reused = import(&another, Some("key")).await;
+    assert!(matches!(reused, Err(ImportError::Admit(AdmitError::KeyReused))), "{reused:?}");
+    let message = there.runtime.send(USER, None, "a page", Some("key")).await;
+    assert!(message.is_err(), "a key is of one door");
+    assert_ne!(import(&bundle, None).await.unwrap().id, run.id, "without a key it is another one");
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use contract::Limits;
+use contract::api::RunStatus;
 use contract::event::{BuildState, Event};
 use tokio::time::Instant;
 
@@ -46,4 +47,32 @@ async fn a_run_that_waits_for_its_project_is_cancelled_before_it_begins() {
     let log = house.log(second.run_id).await;
     assert!(!log.iter().any(|entry| matches!(entry.event, Event::TurnStarted(_))), "nothing of it was done");
     assert_eq!(house.end(first.run_id).await, "completed Done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_a_worker_with_room_is_cancelled_at_once() {
+    let limits = Limits { runs_per_worker: 1, active_runs_per_user: 9, ..Limits::default() };
+    let house = House::with(CORPUS[2].1, limits);
+    let first = house.runtime.send(USER, None, "an app", None).await.unwrap();
+    house.until(first.run_id, |event| matches!(event, Event::ToolStarted(_))).await;
+    let mut others = vec![];
+    for _ in 0..3 {
+        others.push(house.runtime.send(USER, None, "an app", None).await.unwrap().run_id);
+    }
+    let asked = Instant::now();
+    house.runtime.cancel(USER, others[1]).await.unwrap();
+    assert_eq!(house.end(others[1]).await, "cancelled");
+    assert!(asked.elapsed() < Duration::from_millis(100), "by a wake-up, and without room");
+    assert_eq!(house.view(first.run_id).await.status, RunStatus::Running);
+    for waiting in [others[0], others[2]] {
+        assert_eq!(
+            house.view(waiting).await.status,
+            RunStatus::Queued,
+            "no other is taken beyond what a worker has room for"
+        );
+    }
+    assert_eq!(house.end(first.run_id).await, "completed Done");
+    for waiting in [others[0], others[2]] {
+        assert_eq!(house.end(waiting).await, "completed Done");
+    }
 }

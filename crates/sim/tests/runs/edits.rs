@@ -5,7 +5,7 @@ use contract::api::Accepted;
 use contract::event::{Author, Event, Work};
 use contract::{Limits, ProjectId, StepId, VersionId};
 use runtime::ports::store::AdmitError;
-use runtime::{ChangeError, Edit, Guard};
+use runtime::{ChangeError, Edit, Guard, RetryError};
 
 use crate::house::{CORPUS, House, USER, path};
 
@@ -173,4 +173,69 @@ async fn what_a_project_cannot_be_is_refused() {
     house.end(run.run_id).await;
     let again = house.runtime.edit(USER, first.project_id, edits, Some(right), Some("k")).await.unwrap();
     assert_eq!(again, run, "a repeated request gives the first answer, though the file is another one by now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_made_again_as_far_as_the_project_allows_it_by_now() {
+    let house = House::with(CORPUS[1].1, Limits { project_bytes: 400, active_runs_per_chat: 9, ..Limits::default() });
+    let first = house.run(None, "a page").await;
+    let done = async |edits| {
+        let run = edit(&house, &first, edits).await.unwrap();
+        assert_eq!(house.end(run.run_id).await, "completed Done");
+        run.run_id
+    };
+    let again = async |run, key| house.runtime.retry(USER, run, key).await;
+    let refusal = async |run| match again(run, None).await {
+        Err(RetryError::Change(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    let noted = done(vec![put("notes", "1")]).await;
+    assert!(matches!(refusal(noted).await, ChangeError::Nothing), "it is on screen");
+    let large = done(vec![put("large", &"x".repeat(150))]).await;
+    let moved = done(vec![gone("notes"), gone("large"), put("notes/one", "1")]).await;
+    assert!(matches!(refusal(noted).await, ChangeError::Conflict(at) if at == path("notes")));
+    done(vec![put("other", &"y".repeat(150))]).await;
+    let lists = house.lists().await;
+    assert!(matches!(refusal(large).await, ChangeError::TooMuch { limit: "project_bytes", .. }));
+    assert!(matches!(refusal(moved).await, ChangeError::Nothing), "what is gone is gone");
+    assert_eq!(house.lists().await, lists, "a refusal leaves nothing");
+
+    // What it asks is taken in, and the same request again is answered as before, though nothing would change any more.
+    done(vec![put("notes/one", "2")]).await;
+    let run = again(moved, Some("key")).await.unwrap();
+    assert_eq!(house.end(run.run_id).await, "completed Done");
+    assert_eq!(text(&house, &first, "notes/one").await.as_deref(), Some("1"));
+    assert_eq!(again(moved, Some("key")).await.unwrap(), run);
+    house.verify(run.run_id).await;
+    let reused = house.runtime.edit(USER, first.project_id, vec![put("notes/one", "2")], None, Some("key")).await;
+    assert!(matches!(reused, Err(ChangeError::Admit(AdmitError::KeyReused))), "a key is of one door");
+
+    // It is refused while another run has the project, as it was the first time.
+    let busy = house.runtime.send(USER, Some(first.chat_id), "make it dark", None).await.unwrap();
+    let refused = refusal(noted).await;
+    assert!(
+        matches!(refused, ChangeError::Admit(AdmitError::ProjectBusy { run }) if run == busy.run_id),
+        "{refused:?}"
+    );
+    house.end(busy.run_id).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_is_restored_again_where_it_is_not_on_screen() {
+    let house = House::new(CORPUS[1].1);
+    let first = house.run(None, "a page").await;
+    let files = house.files(&first).await;
+    let version = house.runtime.ports.store.versions(first.project_id, 1).await.unwrap()[0].id;
+    let added = edit(&house, &first, vec![put("src/new.ts", "export {};\n")]).await.unwrap();
+    house.end(added.run_id).await;
+    let run = house.runtime.restore(USER, first.project_id, version, None).await.unwrap();
+    house.end(run.run_id).await;
+    let nothing = house.runtime.retry(USER, run.run_id, None).await;
+    assert!(matches!(nothing, Err(RetryError::Change(ChangeError::Nothing))), "{nothing:?}");
+    // Files that came since go, too, though the first time there were none of that name.
+    let later = edit(&house, &first, vec![put("src/later.ts", "export {};\n")]).await.unwrap();
+    house.end(later.run_id).await;
+    let again = house.runtime.retry(USER, run.run_id, None).await.unwrap();
+    assert_eq!(house.end(again.run_id).await, "completed Done");
+    assert_eq!(house.files(&first).await, files);
 }

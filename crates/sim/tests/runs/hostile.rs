@@ -124,13 +124,13 @@ const SPOILT: &[(&str, Spoil)] = &[
 async fn what_no_run_ever_was_is_refused_and_leaves_nothing() {
     let house = House::new(CORPUS[2].1);
     let good = good(&house).await;
-    house.runtime.import(USER, bytes(&good)).await.unwrap();
+    house.runtime.import(USER, bytes(&good), None).await.unwrap();
     let (lists, objects) = (house.lists().await, house.objects.count());
     for (what, spoil) in SPOILT {
         let mut bundle = good.clone();
         spoil(&mut bundle);
         assert_ne!(bundle, good, "{what}");
-        match house.runtime.import(USER, bytes(&bundle)).await {
+        match house.runtime.import(USER, bytes(&bundle), None).await {
             Err(ImportError::Bad(reason)) => {
                 assert!(!reason.is_empty() && !reason.contains(char::is_control), "{what}")
             }
@@ -140,7 +140,7 @@ async fn what_no_run_ever_was_is_refused_and_leaves_nothing() {
         assert_eq!((house.lists().await, house.objects.count()), (lists.clone(), objects), "{what}");
     }
     for text in [&b""[..], b"{}", b"[]", b"null", b"\xff\xfe", &bytes(&good)[..4_000], &b"[".repeat(100_000)[..]] {
-        let refused = house.runtime.import(USER, Bytes::copy_from_slice(text)).await;
+        let refused = house.runtime.import(USER, Bytes::copy_from_slice(text), None).await;
         assert!(matches!(refused, Err(ImportError::Bad(_))), "{refused:?}");
     }
 }
@@ -158,7 +158,7 @@ async fn a_hash_is_believed_by_nobody() {
     for n in &by_model {
         events[*n]["event"]["sha256"] = json!(stolen);
     }
-    let run = house.runtime.import(USER, bytes(&bundle)).await.unwrap();
+    let run = house.runtime.import(USER, bytes(&bundle), None).await.unwrap();
     house.verify(run.id).await;
     let files = house.runtime.files(USER, run.project_id).await.unwrap().unwrap().files;
     assert!(files.iter().all(|file| file.sha256 != stolen), "{files:?}");
@@ -177,7 +177,7 @@ async fn what_a_bundle_shows_leads_nowhere() {
     bundle["baton"] = json!("1.0\u{1b}[31m<script>");
     bundle["run"]["title"] = json!("not what was asked");
     bundle["events"][0]["at"] = json!(u64::MAX);
-    let run = house.runtime.import(USER, bytes(&bundle)).await.unwrap();
+    let run = house.runtime.import(USER, bytes(&bundle), None).await.unwrap();
     house.verify(run.id).await;
     assert_eq!(run.title, "an app", "the row is drawn from the log");
     for entry in house.log(run.id).await {
@@ -193,7 +193,7 @@ async fn a_bundle_that_is_too_large_is_refused_before_it_is_read() {
     let mut bundle = good(&house).await;
     let padded = bytes(&json!({"x": "y".repeat(100_000)}));
     assert!(matches!(
-        house.runtime.import(USER, padded).await,
+        house.runtime.import(USER, padded, None).await,
         Err(ImportError::TooLarge { limit: "bundle_bytes", value: 100_000 })
     ));
     for _ in 0..300 {
@@ -203,7 +203,7 @@ async fn a_bundle_that_is_too_large_is_refused_before_it_is_read() {
             .insert(4, json!({"seq": 0, "at": 1, "event": {"type": "text_delta", "text": ""}}));
     }
     insert(&mut bundle, 4, json!({"type": "text_delta", "text": ""}));
-    let refused = house.runtime.import(USER, bytes(&bundle)).await;
+    let refused = house.runtime.import(USER, bytes(&bundle), None).await;
     assert!(matches!(refused, Err(ImportError::TooLarge { limit: "bundle_events", value: 300 })), "{refused:?}");
 }
 
@@ -252,7 +252,7 @@ fn a_bundle_that_is_changed_anywhere_does_no_harm() {
                 }
             }
             tokio.block_on(async {
-                match house.runtime.import(USER, bytes(&bundle)).await {
+                match house.runtime.import(USER, bytes(&bundle), None).await {
                     Ok(run) => house.verify(run.id).await,
                     Err(ImportError::Bad(_) | ImportError::TooLarge { .. }) => {}
                     Err(other) => panic!("{other:?}"),

@@ -83,10 +83,15 @@ impl House {
     }
 
     pub fn with(script: &str, limits: Limits) -> Self {
+        Self::on(script, limits, MemoryObjects::default())
+    }
+
+    /// The same with objects of which somebody decides what fails.
+    pub fn on(script: &str, limits: Limits, objects: MemoryObjects) -> Self {
         let scripts = Scripts::read([("corpus", script)]).unwrap();
         let model = ScriptedModel::new(scripts, ModelRef { provider: Provider::Demo, name: "stage".into() });
         let asked = Arc::<Mutex<Vec<ModelRequest>>>::default();
-        let (objects, forgot) = (MemoryObjects::default(), Arc::<AtomicBool>::default());
+        let forgot = Arc::<AtomicBool>::default();
         let ports = Ports {
             store: Arc::new(MemoryStore::default()),
             bus: Arc::new(LocalBus::new()),

@@ -12,3 +12,4 @@ mod hostile;
 mod house;
 mod retries;
 mod verified;
+mod wants;

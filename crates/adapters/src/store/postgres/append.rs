@@ -7,6 +7,7 @@ use runtime::ports::store::{
 };
 use sqlx::postgres::PgRow;
 
+use super::super::alike::PAGE_BYTES;
 use super::column::{Key, bits, count, get, int, small, uint};
 use super::failure::json;
 use super::links::{Ask, Links};
@@ -14,8 +15,6 @@ use super::rows::Rows;
 
 /// A project that is nobody's: what publishes to several is refused as what publishes to another's.
 const NO_PROJECT: Key = Key(u128::MAX);
-/// Payloads of one page, after which it ends early: readers that lag hold a page each.
-const PAGE_BYTES: i64 = 1024 * 1024;
 
 /// Events, in columns.
 #[derive(Default)]
@@ -159,7 +158,7 @@ pub(super) async fn read_after(
         .bind(Key(run.bits()))
         .bind(int(after))
         .bind(count(most))
-        .bind(PAGE_BYTES)
+        .bind(count(PAGE_BYTES))
     };
     links.read(ask).await?.iter().map(|row| event(run, row)).collect()
 }

@@ -15,21 +15,31 @@ pub(super) struct Terms {
     pub(super) grace_ms: i64,
 }
 
+/// A worker that asks for runs.
+pub(super) struct Asking<'a> {
+    /// Its name.
+    pub(super) worker: &'a str,
+    /// How many it takes at the most.
+    pub(super) most: usize,
+    /// Whether it takes only those that were told to stop.
+    pub(super) stopped: bool,
+}
+
 /// Takes runs that can be claimed, oldest first; `now` is the caller's clock, if that is the one that counts.
 pub(super) async fn claim(
     links: &Links,
     terms: &Terms,
-    worker: &str,
-    most: usize,
+    asking: Asking<'_>,
     now: Option<u64>,
     lease_ms: u64,
 ) -> Result<Vec<Claim>, StoreError> {
     let ask = || {
-        sqlx::query("SELECT run, held_under FROM baton_claim($1, $2, $3, $4, $5, $6)")
-            .bind(worker)
+        sqlx::query("SELECT run, held_under FROM baton_claim($1, $2, $3, $4, $5, $6, $7)")
+            .bind(asking.worker)
             .bind(terms.holder)
             .bind(terms.grace_ms)
-            .bind(count(most))
+            .bind(count(asking.most))
+            .bind(asking.stopped)
             .bind(now.map(addend))
             .bind(addend(lease_ms))
     };

@@ -76,6 +76,12 @@ impl Links {
         idle.connections.clear();
     }
 
+    /// No connection is given any more.
+    pub(super) fn close(&self) {
+        self.places.close();
+        self.forget();
+    }
+
     async fn take(&self) -> Result<Link<'_>, StoreError> {
         let stopped = |_| StoreError::new(StoreFault::Stopped, "the store has stopped");
         let place = match timeout(self.wait, self.places.acquire()).await {

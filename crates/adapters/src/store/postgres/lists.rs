@@ -2,9 +2,10 @@
 
 use contract::api::{ChatDetail, ChatView, MessageView, Page, RunView, VersionView};
 use contract::{CallId, ChatId, MessageId, ProjectId, RunId, UserId, VersionId};
-use runtime::ports::store::{BuildRow, CallRow, Drawn, ProjectRow, PublishedVersion, StoreError, StoreFault};
+use runtime::ports::store::{BuildRow, CallRow, Drawn, ProjectRow, PublishedVersion, StoreError};
 use sqlx::postgres::PgRow;
 
+use super::super::alike::{ChatCursor, page};
 use super::column::{
     Key, bits, count, escape, from_word, int, small, some_bits, some_text, some_uint, some_word, text, uint,
 };
@@ -106,22 +107,6 @@ pub(super) async fn runs(
     Ok(page(items, most, |last: &RunView| last.id.to_string()))
 }
 
-/// A place in the list of chats.
-pub(super) struct ChatCursor {
-    updated_at: u64,
-    id: ChatId,
-}
-
-impl ChatCursor {
-    /// Reads the cursor of a page.
-    pub(super) fn parse(text: &str) -> Result<Self, StoreError> {
-        let parts = text.split_once('.').and_then(|(time, id)| Some((time.parse().ok()?, id.parse().ok()?)));
-        let (updated_at, id) =
-            parts.ok_or_else(|| StoreError::new(StoreFault::BadCursor, "no list of chats gave this cursor"))?;
-        Ok(Self { updated_at, id })
-    }
-}
-
 /// Chats of the user, the one last used first.
 pub(super) async fn chats(
     links: &Links,
@@ -140,7 +125,7 @@ pub(super) async fn chats(
     let ask = || sqlx::query(SQL).bind(Key(user.bits())).bind(time).bind(id).bind(count(most).saturating_add(1));
     let rows = links.read(ask).await?;
     let items = rows.iter().map(chat_view).collect::<Result<_, _>>()?;
-    Ok(page(items, most, |last: &ChatView| format!("{}.{}", last.updated_at, last.id)))
+    Ok(page(items, most, ChatCursor::after))
 }
 
 fn chat_view(row: &PgRow) -> Result<ChatView, StoreError> {
@@ -359,12 +344,4 @@ pub(super) async fn drawn(links: &Links, run: RunId) -> Result<Drawn, StoreError
         builds: builds.iter().map(build).collect::<Result<_, StoreError>>()?,
         versions: versions.iter().map(published).collect::<Result<_, _>>()?,
     })
-}
-
-/// A page out of one item more than it holds, if there are that many.
-fn page<T>(mut items: Vec<T>, most: usize, cursor: impl FnOnce(&T) -> String) -> Page<T> {
-    let more = items.len() > most;
-    items.truncate(most);
-    let next = if more { items.last().map(cursor) } else { None };
-    Page { items, next }
 }

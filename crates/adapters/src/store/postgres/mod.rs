@@ -18,7 +18,7 @@ mod upkeep;
 mod users;
 mod writer;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use contract::api::{Accepted, ChatDetail, ChatView, Page, RunView, VersionView};
@@ -29,8 +29,10 @@ use runtime::ports::store::{
 };
 
 pub use open::OpenError;
+pub use upkeep::check_database;
 
-use lease::Terms;
+use super::alike::ChatCursor;
+use lease::{Asking, Terms};
 use links::Links;
 use presence::Presence;
 use writer::Writer;
@@ -88,7 +90,8 @@ impl From<&Limits> for PostgresOptions {
 /// When it is dropped, what was queued is still appended as long as the process lives, and its runs can be claimed by others.
 pub struct Postgres {
     writer: Writer,
-    presence: Presence,
+    /// None once the server was told goodbye.
+    presence: Mutex<Option<Presence>>,
     links: Arc<Links>,
     terms: Terms,
     clock: Clock,
@@ -111,13 +114,17 @@ impl Postgres {
         let terms = Terms { holder, grace_ms: column::int(options.grace_ms) };
         lease::reap(&links, &terms).await.map_err(unusable)?;
         let writer = Writer::start(&links, options);
-        Ok(Self { writer, presence, links, terms, clock: options.clock })
+        Ok(Self { writer, presence: Mutex::new(Some(presence)), links, terms, clock: options.clock })
     }
 
-    /// Finishes what was queued and says goodbye to the server.
-    pub async fn close(self) {
+    /// Finishes what was queued and says goodbye to the server: from then on it does nothing, and what it still has can be claimed.
+    pub async fn close(&self) {
         self.writer.finish().await;
-        self.presence.end().await;
+        let presence = self.presence.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(presence) = presence {
+            presence.end().await;
+        }
+        self.links.close();
     }
 
     /// The time that counts, if it is the caller's.
@@ -145,7 +152,19 @@ impl Store for Postgres {
     }
 
     async fn claim(&self, worker: &str, most: usize, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError> {
-        lease::claim(&self.links, &self.terms, worker, most, self.now(now_ms), lease_ms).await
+        let asking = Asking { worker, most, stopped: false };
+        lease::claim(&self.links, &self.terms, asking, self.now(now_ms), lease_ms).await
+    }
+
+    async fn claim_stopped(
+        &self,
+        worker: &str,
+        most: usize,
+        now_ms: u64,
+        lease_ms: u64,
+    ) -> Result<Vec<Claim>, StoreError> {
+        let asking = Asking { worker, most, stopped: true };
+        lease::claim(&self.links, &self.terms, asking, self.now(now_ms), lease_ms).await
     }
 
     async fn renew(&self, claims: &[Claim], now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError> {
@@ -200,7 +219,7 @@ impl Store for Postgres {
     }
 
     async fn chats(&self, user: UserId, cursor: Option<&str>, most: usize) -> Result<Page<ChatView>, StoreError> {
-        let after = cursor.map(lists::ChatCursor::parse).transpose()?;
+        let after = cursor.map(ChatCursor::parse).transpose()?;
         lists::chats(&self.links, user, after, most).await
     }
 

@@ -54,6 +54,22 @@ pub enum OpenError {
         /// The newest that this program knows.
         known: i64,
     },
+    /// An older Baton made the tables, and nothing may be changed now.
+    #[error("{place} has schema {found}, and this Baton looks at {known}")]
+    SchemaTooOld {
+        /// Host, port and database.
+        place: String,
+        /// Its schema.
+        found: i64,
+        /// The one that this program knows.
+        known: i64,
+    },
+    /// There is nothing of Baton's, and nothing may be made now.
+    #[error("{place} holds nothing of Baton's")]
+    Absent {
+        /// Host, port and database.
+        place: String,
+    },
     /// The tables belong to another program.
     #[error("{place} has tables of another program")]
     NotOurs {
@@ -70,7 +86,8 @@ impl OpenError {
             Self::Unusable { .. } => "store_unusable",
             Self::Unfit { .. } => "store_unfit",
             Self::SchemaTooNew { .. } => "schema_too_new",
-            Self::NotOurs { .. } => "not_a_baton_database",
+            Self::SchemaTooOld { .. } => "schema_too_old",
+            Self::Absent { .. } | Self::NotOurs { .. } => "not_a_baton_database",
         }
     }
 
@@ -85,6 +102,8 @@ impl OpenError {
             Self::SchemaTooNew { .. } => {
                 "Start the newer Baton that wrote it, or restore a backup made before the update."
             }
+            Self::SchemaTooOld { .. } => "Start Baton once, which brings it up to date.",
+            Self::Absent { .. } => "Check the address. The first start of Baton makes its tables there.",
             Self::NotOurs { .. } => "Make a database for Baton alone and name it in the address.",
         }
     }
@@ -146,6 +165,17 @@ pub(super) async fn prepare(links: &Links, place: &str) -> Result<(), OpenError>
         tracing::info!(schema = number, "the database's schema is up to date");
     }
     Ok(())
+}
+
+/// Looks whether the database is Baton's, with the schema of this program. Changes nothing.
+pub(super) async fn recognise(links: &Links, connection: &mut PgConnection, place: &str) -> Result<(), OpenError> {
+    let known = i64::try_from(SCHEMAS.len()).unwrap_or(i64::MAX);
+    fit(links, connection, place).await?;
+    match version(links, connection, place, known).await? {
+        0 => Err(OpenError::Absent { place: place.to_owned() }),
+        found if found < known => Err(OpenError::SchemaTooOld { place: place.to_owned(), found, known }),
+        _ => Ok(()),
+    }
 }
 
 /// One schema's step, in one transaction. On an error the connection is not used again, which takes back what was done.

@@ -6,10 +6,11 @@
 use std::borrow::Cow;
 
 use contract::RunId;
-use contract::api::{ExecutionState, RunStatus};
+use contract::api::RunStatus;
 use runtime::ports::store::{PublishedVersion, RowChange, StoreError};
 use serde_json::{Value, json};
 
+use super::super::alike::last_state;
 use super::column::{Key, escape, int, word};
 use super::links::Ask;
 
@@ -64,7 +65,7 @@ impl<'a> Rows<'a> {
                         row.began.get_or_insert(int(*at));
                     }
                     row.ended = status.is_terminal().then_some(int(*at));
-                    row.state = last_state(*status)?.or(row.state);
+                    row.state = last_state(*status).as_ref().map(word).transpose()?.or(row.state);
                     row.touched = row.touched.max(Some(int(*at)));
                 }
                 RowChange::Progress { state, turn } => {
@@ -131,17 +132,6 @@ impl<'a> Rows<'a> {
             .bind(self.prose)
             .bind(others)
     }
-}
-
-/// What a run that has ended is doing.
-fn last_state(status: RunStatus) -> Result<Option<String>, StoreError> {
-    let state = match status {
-        RunStatus::Queued | RunStatus::Running | RunStatus::Waiting => return Ok(None),
-        RunStatus::Completed => ExecutionState::Complete,
-        RunStatus::Failed => ExecutionState::Failed,
-        RunStatus::Cancelled => ExecutionState::Cancelled,
-    };
-    word(&state).map(Some)
 }
 
 /// An id as PostgreSQL reads it in JSON.

@@ -1,9 +1,16 @@
 //! Looking after the database: does it hold together.
 
-use runtime::ports::store::StoreError;
+use std::time::Duration;
 
-use super::Postgres;
+use futures::StreamExt as _;
+use runtime::ports::store::{StoreError, StoreFault};
+use sqlx::PgConnection;
+use tokio::time::timeout;
+
 use super::column::get;
+use super::failure::store_error;
+use super::links::Links;
+use super::{OpenError, Postgres, PostgresOptions, open};
 
 /// Faults of one kind that are reported; there may be more.
 const REPORTED: usize = 100;
@@ -40,6 +47,14 @@ const INVARIANTS: &[&str] = &[
      WHERE v.project_id <> p.id",
 ];
 
+/// What holds for a session that reads everything: it changes nothing, however long it takes, and tables are searched, which is what
+/// reading all of them takes.
+const SESSION: &str = "SET default_transaction_read_only = on; SET statement_timeout = 0;
+    SET idle_in_transaction_session_timeout = 0; SET plan_cache_mode = auto; SET enable_seqscan = on; SET enable_hashjoin = on;
+    SET enable_mergejoin = on; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+/// How long it may take all the same.
+const MOST: Duration = Duration::from_secs(24 * 3_600);
+
 impl Postgres {
     /// Reads the whole database as it is at one moment and gives what does not hold together, one line per fault; nothing if all
     /// is well.
@@ -47,14 +62,39 @@ impl Postgres {
     /// # Errors
     /// The database cannot be read.
     pub async fn check(&self) -> Result<Vec<String>, StoreError> {
+        faults(&self.links, self.links.connect().await?).await
+    }
+}
+
+/// The same of the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, also while others work on it. Nothing is changed, and nobody
+/// waits or is taken for dead.
+///
+/// # Errors
+/// See [`OpenError`]: there is no database of Baton, it has another schema than this program, or it cannot be read.
+pub async fn check_database(url: &str) -> Result<Vec<String>, OpenError> {
+    let options = PostgresOptions::default();
+    let address = open::address(url, &options)?;
+    let place = open::place(&address);
+    let links = Links::new(address, &options);
+    let unusable = |error| OpenError::Unusable { place: place.clone(), error };
+    let mut connection = links.connect().await.map_err(unusable)?;
+    open::recognise(&links, &mut connection, &place).await?;
+    faults(&links, connection).await.map_err(unusable)
+}
+
+/// What does not hold together, seen by a connection that is given up afterwards.
+async fn faults(links: &Links, mut connection: PgConnection) -> Result<Vec<String>, StoreError> {
+    links.run(&mut connection, SESSION).await.map_err(|trouble| trouble.error)?;
+    let reading = async {
         let mut faults = vec![];
-        let mut moment = self.links.moment().await?;
         for invariant in INVARIANTS {
-            for row in moment.rows(sqlx::query(*invariant)).await?.iter().take(REPORTED) {
-                faults.push(get(row, 0)?);
+            let mut rows = sqlx::query(*invariant).fetch(&mut connection).take(REPORTED);
+            while let Some(row) = rows.next().await {
+                faults.push(get(&row.map_err(|error| store_error(&error))?, 0)?);
             }
         }
-        moment.end().await?;
         Ok(faults)
-    }
+    };
+    let read = timeout(MOST, reading).await;
+    read.unwrap_or_else(|_| Err(StoreError::new(StoreFault::Unavailable, "the database takes too long to be read")))
 }

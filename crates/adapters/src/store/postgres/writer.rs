@@ -9,13 +9,14 @@
 #![expect(clippy::disallowed_methods, reason = "owns the tasks that append")]
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use contract::RunId;
 use runtime::ports::store::{Append, AppendError, StoreError, StoreFault};
 use sqlx::PgConnection;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::PostgresOptions;
 use super::append::{appends, refusal};
@@ -57,13 +58,15 @@ fn stopped() -> StoreError {
 /// The handles of the tasks.
 pub(super) struct Writer {
     queues: Vec<mpsc::Sender<Request>>,
-    tasks: Vec<JoinHandle<()>>,
+    /// Empty once they were waited for.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    end: CancellationToken,
 }
 
 impl Writer {
     /// Starts the tasks. They end when what was queued is done and the writer is gone.
     pub(super) fn start(links: &Arc<Links>, options: &PostgresOptions) -> Self {
-        let (mut queues, mut tasks) = (vec![], vec![]);
+        let (mut queues, mut tasks, end) = (vec![], vec![], CancellationToken::new());
         for _ in 0..options.lanes.max(1) {
             let (queue, requests) = mpsc::channel(options.queued_requests.max(1));
             let lane = Lane {
@@ -74,11 +77,12 @@ impl Writer {
                 held: VecDeque::new(),
                 most_held: options.queued_requests.max(1),
                 latest: 0,
+                end: end.clone(),
             };
             queues.push(queue);
             tasks.push(tokio::spawn(lane.work()));
         }
-        Self { queues, tasks }
+        Self { queues, tasks: Mutex::new(tasks), end }
     }
 
     /// Appends, and waits until it is durable.
@@ -91,10 +95,11 @@ impl Writer {
         answer.await.map_err(|_| stopped())?
     }
 
-    /// Waits until everything that was queued is done.
-    pub(super) async fn finish(self) {
-        drop(self.queues);
-        for task in self.tasks {
+    /// Takes no more, and waits until everything that was queued is done.
+    pub(super) async fn finish(&self) {
+        self.end.cancel();
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a task of the store's writer did not end well");
             }
@@ -112,6 +117,8 @@ struct Lane {
     most_held: usize,
     /// Requests of the latest commit.
     latest: usize,
+    /// Asks the task to take no more.
+    end: CancellationToken,
 }
 
 impl Lane {
@@ -130,7 +137,13 @@ impl Lane {
             self.held.extend(batch.add(request));
         }
         if batch.requests.is_empty() {
-            let first = self.requests.recv().await?;
+            let first = match self.end.run_until_cancelled(self.requests.recv()).await {
+                Some(first) => first?,
+                None => {
+                    self.requests.close();
+                    self.requests.recv().await?
+                }
+            };
             self.held.extend(batch.add(first));
         }
         for turn in 0..=TURNS {

@@ -5,6 +5,7 @@ use contract::{ChatId, RunId, StepId, UserId};
 use runtime::ports::store::{Append, AppendError, Claim, Entry, Snapshot, StoredEvent};
 use rusqlite::{Connection, OptionalExtension, Result, params};
 
+use super::super::alike::PAGE_BYTES;
 use super::column::{bits, count, int, key, uint};
 use super::failure::Failure;
 use super::{admit, lease, rows};
@@ -86,9 +87,6 @@ pub(super) fn snapshot(db: &Connection, run: RunId) -> Result<Option<Snapshot>> 
         .query_row([key(run.bits())], |row| Ok(Snapshot { seq: uint(row, 0)?, body: row.get::<_, Vec<u8>>(1)?.into() }))
         .optional()
 }
-
-/// Payloads of one page, after which it ends early: readers that lag hold a page each.
-const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Events of a run after a place, in order.
 pub(super) fn read_after(db: &Connection, run: RunId, after: u64, most: usize) -> Result<Vec<StoredEvent>> {

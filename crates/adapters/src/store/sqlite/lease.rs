@@ -9,25 +9,37 @@ use rusqlite::{Connection, Error, Result, params};
 use super::column::{bits, count, int, key, uint, word};
 use super::failure::json;
 
+/// A worker that asks for runs.
+pub(super) struct Asking {
+    /// Its name.
+    pub(super) worker: String,
+    /// How many it takes at the most.
+    pub(super) most: usize,
+    /// Whether it takes only those that were told to stop.
+    pub(super) stopped: bool,
+}
+
 /// Takes runs that can be claimed, oldest first. One that was stopped before it began does not wait for its turn, since it changes
 /// nothing. Nothing is written if there are none.
-pub(super) fn claim(db: &Connection, worker: &str, most: usize, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>> {
+pub(super) fn claim(db: &Connection, asking: &Asking, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>> {
     let found = db
         .prepare_cached(
-            "SELECT run_id, epoch FROM claims c WHERE claimable_at <= ?1 AND (root_id =
+            "SELECT run_id, epoch FROM (
+                 SELECT *, EXISTS (
+                     SELECT 1 FROM inbox i WHERE i.run_id = f.run_id AND json_extract(i.item, '$.type') = 'cancel'
+                 ) AS stopped FROM claims f WHERE claimable_at <= ?1
+             ) c WHERE (stopped OR NOT ?3) AND (root_id =
                  (SELECT o.root_id FROM claims o WHERE o.project_id = c.project_id ORDER BY o.epoch = 0, o.n LIMIT 1)
-                 OR epoch = 0 AND EXISTS (
-                     SELECT 1 FROM inbox i WHERE i.run_id = c.run_id AND json_extract(i.item, '$.type') = 'cancel'
-                 )
+                 OR epoch = 0 AND stopped
              ) ORDER BY n LIMIT ?2",
         )?
-        .query_map(params![int(now_ms), count(most)], |row| {
+        .query_map(params![int(now_ms), count(asking.most), asking.stopped], |row| {
             Ok(Claim { run_id: RunId::from_bits(bits(row, 0)?), epoch: uint(row, 1)? + 1 })
         })?
         .collect::<Result<Vec<_>>>()?;
     for claim in &found {
         db.prepare_cached("UPDATE claims SET worker = ?2, epoch = ?3, claimable_at = ?4 WHERE run_id = ?1")?.execute(
-            params![key(claim.run_id.bits()), worker, int(claim.epoch), int(now_ms.saturating_add(lease_ms))],
+            params![key(claim.run_id.bits()), asking.worker, int(claim.epoch), int(now_ms.saturating_add(lease_ms))],
         )?;
     }
     Ok(found)

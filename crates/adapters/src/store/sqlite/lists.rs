@@ -2,9 +2,10 @@
 
 use contract::api::{ChatDetail, ChatView, MessageView, Page, RunView, VersionView};
 use contract::{CallId, ChatId, MessageId, ProjectId, RunId, UserId, VersionId};
-use runtime::ports::store::{BuildRow, CallRow, Drawn, ProjectRow, PublishedVersion, StoreError, StoreFault};
+use runtime::ports::store::{BuildRow, CallRow, Drawn, ProjectRow, PublishedVersion};
 use rusqlite::{Connection, OptionalExtension, Result, Row, ToSql, params};
 
+use super::super::alike::{ChatCursor, page};
 use super::column::{bits, count, from_word, int, key, some_bits, some_uint, some_word, uint};
 
 /// Sorts after every id.
@@ -92,22 +93,6 @@ pub(super) fn runs(
     Ok(page(items, most, |last| last.id.to_string()))
 }
 
-/// A place in the list of chats.
-pub(super) struct ChatCursor {
-    updated_at: u64,
-    id: ChatId,
-}
-
-impl ChatCursor {
-    /// Reads the cursor of a page.
-    pub(super) fn parse(text: &str) -> Result<Self, StoreError> {
-        let parts = text.split_once('.').and_then(|(time, id)| Some((time.parse().ok()?, id.parse().ok()?)));
-        let (updated_at, id) =
-            parts.ok_or_else(|| StoreError::new(StoreFault::BadCursor, "no list of chats gave this cursor"))?;
-        Ok(Self { updated_at, id })
-    }
-}
-
 /// Chats of the user, the one last used first.
 pub(super) fn chats(db: &Connection, user: UserId, after: Option<ChatCursor>, most: usize) -> Result<Page<ChatView>> {
     let (time, id) = match after {
@@ -126,7 +111,7 @@ pub(super) fn chats(db: &Connection, user: UserId, after: Option<ChatCursor>, mo
         params![key(user.bits()), time, id, count(most).saturating_add(1)],
         chat_view,
     )?;
-    Ok(page(items, most, |last| format!("{}.{}", last.updated_at, last.id)))
+    Ok(page(items, most, ChatCursor::after))
 }
 
 fn chat_view(row: &Row<'_>) -> Result<ChatView> {
@@ -334,12 +319,4 @@ fn rows<T>(
     read: impl FnMut(&Row<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     db.prepare_cached(sql)?.query_map(rusqlite::params_from_iter(params), read)?.collect()
-}
-
-/// A page out of one item more than it holds, if there are that many.
-fn page<T>(mut items: Vec<T>, most: usize, cursor: impl FnOnce(&T) -> String) -> Page<T> {
-    let more = items.len() > most;
-    items.truncate(most);
-    let next = if more { items.last().map(cursor) } else { None };
-    Page { items, next }
 }

@@ -32,6 +32,8 @@ use runtime::ports::store::{
 pub use open::OpenError;
 pub use upkeep::{backup_folder, check_folder};
 
+use super::alike::ChatCursor;
+use lease::Asking;
 use open::Lock;
 use readers::Readers;
 use writer::Writer;
@@ -111,8 +113,19 @@ impl Store for Sqlite {
     }
 
     async fn claim(&self, worker: &str, most: usize, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError> {
-        let worker = worker.to_owned();
-        self.writer.ask(1, move |db| Ok(lease::claim(db, &worker, most, now_ms, lease_ms)?)).await
+        let asking = Asking { worker: worker.to_owned(), most, stopped: false };
+        self.writer.ask(1, move |db| Ok(lease::claim(db, &asking, now_ms, lease_ms)?)).await
+    }
+
+    async fn claim_stopped(
+        &self,
+        worker: &str,
+        most: usize,
+        now_ms: u64,
+        lease_ms: u64,
+    ) -> Result<Vec<Claim>, StoreError> {
+        let asking = Asking { worker: worker.to_owned(), most, stopped: true };
+        self.writer.ask(1, move |db| Ok(lease::claim(db, &asking, now_ms, lease_ms)?)).await
     }
 
     async fn renew(&self, claims: &[Claim], now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError> {
@@ -170,7 +183,7 @@ impl Store for Sqlite {
     }
 
     async fn chats(&self, user: UserId, cursor: Option<&str>, most: usize) -> Result<Page<ChatView>, StoreError> {
-        let after = cursor.map(lists::ChatCursor::parse).transpose()?;
+        let after = cursor.map(ChatCursor::parse).transpose()?;
         self.readers.read(move |db| lists::chats(db, user, after, most)).await
     }
 

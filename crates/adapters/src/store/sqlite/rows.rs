@@ -4,11 +4,12 @@
 //! since it reaches beyond the run.
 
 use contract::RunId;
-use contract::api::{ExecutionState, Role, RunStatus};
+use contract::api::{Role, RunStatus};
 use contract::event::BuildState;
 use runtime::ports::store::{AppendError, PublishedVersion, RowChange, StoreError, StoreFault};
 use rusqlite::{Connection, Result, params};
 
+use super::super::alike::last_state;
 use super::column::{int, key, word};
 use super::failure::Failure;
 
@@ -24,7 +25,7 @@ pub(super) fn change(db: &Connection, run: RunId, end: i64, change: &RowChange) 
                 "UPDATE runs SET status = ?2, stop_reason = ?3, error = ?4, started_at = coalesce(started_at, ?5), ended_at = ?6,
                  code = ?7, state = coalesce(?8, state) WHERE id = ?1",
             )?
-            .execute(params![id, word(status)?, stop_reason, error, began, ended, code, last_state(*status)?])?;
+            .execute(params![id, word(status)?, stop_reason, error, began, ended, code, last_state(*status).as_ref().map(word).transpose()?])?;
             touch_chat(db, id, *at)?;
         }
         RowChange::Progress { state, turn } => {
@@ -73,17 +74,6 @@ pub(super) fn change(db: &Connection, run: RunId, end: i64, change: &RowChange) 
         RowChange::Publish(version) => publish(db, id, version)?,
     }
     Ok(())
-}
-
-/// What a run that has ended is doing.
-fn last_state(status: RunStatus) -> Result<Option<String>> {
-    let state = match status {
-        RunStatus::Queued | RunStatus::Running | RunStatus::Waiting => return Ok(None),
-        RunStatus::Completed => ExecutionState::Complete,
-        RunStatus::Failed => ExecutionState::Failed,
-        RunStatus::Cancelled => ExecutionState::Cancelled,
-    };
-    word(&state).map(Some)
 }
 
 fn touch_chat(db: &Connection, run: [u8; 16], at: u64) -> Result<()> {

@@ -7,7 +7,7 @@ use contract::api::{Accepted, ChatDetail, ChatView, Page, RunView};
 use contract::event::{Event, RunQueued, Work};
 use futures::future::join_all;
 use runtime::ports::Store;
-use runtime::ports::store::{Admission, AdmitError};
+use runtime::ports::store::{Admission, AdmitError, Begun, Door};
 
 use super::clerk::{Clerk, LEASE_MS, NO_LIMIT, end};
 
@@ -24,6 +24,7 @@ pub(super) async fn promises(make: &impl AsyncFn() -> Arc<dyn Store>) {
     a_key_gives_the_first_answer_again(&*make().await).await;
     a_key_used_by_many_at_once_makes_one_run(&*make().await).await;
     a_key_stands_for_one_message_of_one_user(&*make().await).await;
+    a_key_stands_for_what_was_asked_at_one_door(&*make().await).await;
 }
 
 async fn the_log_begins_with_the_place_in_the_queue_and_the_session(store: &dyn Store) {
@@ -80,7 +81,7 @@ async fn a_refused_message_leaves_nothing(store: &dyn Store) {
         (nowhere, "there is no such chat"),
         (
             Admission { idempotency_key: Some("used".into()), ..clerk.follow_up(&first) },
-            "the idempotency key was used for another message",
+            "the idempotency key was used for another request",
         ),
     ];
     let before = sight(store, first.user).await;
@@ -201,4 +202,36 @@ async fn a_key_stands_for_one_message_of_one_user(store: &dyn Store) {
     change.session.work = Work::Change { files: vec![], restores: None };
     assert!(matches!(store.admit(change).await, Err(AdmitError::KeyReused)), "the same words for other work");
     store.admit(keyed(clerk.new_chat(clerk.id()))).await.expect("another user's key is another key");
+}
+
+/// However alike two requests are in all else.
+async fn a_key_stands_for_what_was_asked_at_one_door(store: &dyn Store) {
+    let clerk = Clerk::new();
+    let first = clerk.new_chat(clerk.id());
+    store.admit(first.clone()).await.unwrap();
+    let doors = [
+        Door::Message,
+        Door::Retry(first.run_id),
+        Door::Retry(clerk.id()),
+        Door::Fork,
+        Door::Edit,
+        Door::Restore,
+        Door::Import([1; 32]),
+        Door::Import([2; 32]),
+    ];
+    let through = |door: Door, key: String| {
+        let mut admission = clerk.follow_up(&first);
+        admission.session.request = "the same".into();
+        Admission { idempotency_key: Some(key), log: Begun { door, ..Begun::default() }, ..admission }
+    };
+    for (n, door) in doors.into_iter().enumerate() {
+        let answer = store.admit(through(door, format!("key {n}"))).await.unwrap();
+        for other in doors {
+            match store.admit(through(other, format!("key {n}"))).await {
+                Ok(again) => assert!(other == door && again == answer, "{door:?}, then {other:?}"),
+                Err(AdmitError::KeyReused) => assert_ne!(other, door),
+                Err(error) => panic!("{door:?}, then {other:?}: {error}"),
+            }
+        }
+    }
 }

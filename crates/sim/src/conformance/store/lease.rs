@@ -13,6 +13,7 @@ use super::clerk::{Clerk, LEASE_MS, append, draw, end, status};
 pub(super) async fn promises(make: &impl AsyncFn() -> Arc<dyn Store>) {
     runs_are_claimed_in_the_order_of_admission(&*make().await).await;
     of_many_workers_one_gets_a_run(&*make().await).await;
+    who_has_no_room_takes_what_was_told_to_stop(&*make().await).await;
     a_lease_ends_when_it_was_said_to_unless_renewed(&*make().await).await;
     renewing_tells_which_claims_are_lost(&*make().await).await;
     a_run_that_is_given_back_can_be_claimed_at_once(&*make().await).await;
@@ -54,6 +55,33 @@ async fn of_many_workers_one_gets_a_run(store: &dyn Store) {
     claimed.sort_unstable();
     admitted.sort_unstable();
     assert_eq!(claimed, admitted);
+}
+
+/// E16: what waits for room, for its turn or for its worker's lease, and no more than is asked for.
+async fn who_has_no_room_takes_what_was_told_to_stop(store: &dyn Store) {
+    let clerk = Clerk::new();
+    let (working, began) = clerk.running(store).await;
+    let queued = [clerk.new_chat(clerk.id()), clerk.new_chat(clerk.id()), clerk.new_chat(clerk.id())];
+    let behind = clerk.follow_up(&working);
+    for admission in queued.iter().chain([&behind]) {
+        store.admit(admission.clone()).await.unwrap();
+    }
+    let stopped = async |most, now| runs(&store.claim_stopped("worker", most, now, LEASE_MS).await.unwrap());
+    assert_eq!(stopped(9, 0).await, [], "nobody has stopped anything");
+    for run in [behind.run_id, queued[2].run_id, queued[0].run_id, began.run_id] {
+        store.put_inbox(run, cancel("user"), 10).await.unwrap();
+    }
+    assert_eq!(stopped(0, 0).await, []);
+    assert_eq!(stopped(2, 0).await, [queued[0].run_id, queued[2].run_id], "the oldest first");
+    assert_eq!(stopped(9, 0).await, [behind.run_id], "and what has begun elsewhere ends there");
+    store.append(append(began, 2, vec![clerk.text("goes on")])).await.expect("it is its owner's");
+    let lapsed = store.claim_stopped("other", 1, LEASE_MS, LEASE_MS).await.unwrap();
+    assert_eq!(lapsed, [Claim { epoch: began.epoch + 1, ..began }]);
+    assert_eq!(
+        runs(&store.claim("worker", 9, 0, LEASE_MS).await.unwrap()),
+        [queued[1].run_id],
+        "the others are as before"
+    );
 }
 
 async fn a_lease_ends_when_it_was_said_to_unless_renewed(store: &dyn Store) {

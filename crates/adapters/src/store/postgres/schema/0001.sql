@@ -523,17 +523,20 @@ BEGIN
     END LOOP;
 END $$;
 
--- Takes runs that can be claimed, oldest first. A project belongs to the family that has begun there, else to that of the oldest
--- run. The claim that says so is kept from ending meanwhile, since the next family's turn would come with that.
-CREATE FUNCTION baton_claim(p_worker TEXT, mine BIGINT, grace_ms BIGINT, most BIGINT, now_ms BIGINT, lease_ms BIGINT)
-RETURNS TABLE (run UUID, held_under BIGINT) LANGUAGE plpgsql AS $$
+-- Takes runs that can be claimed, oldest first; if stopped, only those that were told to stop. A project belongs to the family that
+-- has begun there, else to that of the oldest run. The claim that says so is kept from ending meanwhile, since the next family's
+-- turn would come with that.
+CREATE FUNCTION baton_claim(
+    p_worker TEXT, mine BIGINT, grace_ms BIGINT, most BIGINT, stopped BOOLEAN, now_ms BIGINT, lease_ms BIGINT
+) RETURNS TABLE (run UUID, held_under BIGINT) LANGUAGE plpgsql AS $$
 DECLARE
     moment CONSTANT BIGINT := coalesce(now_ms, baton_now());
     found UUID[];
 BEGIN
     PERFORM baton_reap(mine, grace_ms);
     SELECT array_agg(f.run_id) INTO found FROM (
-        SELECT c.run_id FROM claims c WHERE c.claimable_at <= moment AND (
+        SELECT c.run_id FROM claims c WHERE c.claimable_at <= moment
+        AND (NOT stopped OR EXISTS (SELECT FROM inbox i WHERE i.run_id = c.run_id AND i.cancel)) AND (
             c.root_id = (SELECT o.root_id FROM claims o WHERE o.project_id = c.project_id ORDER BY o.epoch = 0, o.n LIMIT 1)
             -- What was stopped before it began does not wait for its turn, since it changes nothing.
             OR c.epoch = 0 AND EXISTS (SELECT FROM inbox i WHERE i.run_id = c.run_id AND i.cancel)
