@@ -1037,7 +1037,7 @@ export interface components {
         NewFork: {
             /** @description The step that is performed anew, with all that follows: one of `GET /v1/runs/{id}/graph` that has begun. */
             at: components["schemas"]["StepId"];
-            /** @description Name of the model that is asked from there on; the same as before if it is left out. */
+            /** @description Name of the model that is asked from there on; if left out the same as before, or the usual one if that is out of reach. */
             model?: string | null;
         };
         /** @description Body of `POST /v1/chats` and `POST /v1/chats/{id}/messages`. */

@@ -30,8 +30,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{self, ModelSetting, Role, Settings, Shared};
-use crate::data::DataDir;
+use crate::config::{self, ModelSetting, OWNER_TOKEN, Role, Settings, Shared};
+use crate::data::{self, DataDir};
 use crate::exit::Refusal;
 use crate::node;
 use crate::template::{self, Prepared};
@@ -78,13 +78,16 @@ pub async fn house(
     if shared.database.is_some() {
         belongs_together(kept.store.as_ref(), &objects, &world, &folder).await?;
     }
-    let (sandbox, isolation) = hands(role, data, &prepared).await?;
-    // Processes in containers often have the same number, and the same name.
-    let name = format!("{}-{}-{:08x}", node::host_name(), std::process::id(), world.random() >> 96);
     let token = match role {
         Role::Up | Role::Server => Some(token(shared, data, &world)?),
         Role::Worker => None,
     };
+    if let Some(token) = token.as_deref().filter(|_| shared.database.is_some()) {
+        one_token(token, &folder, &world);
+    }
+    let (sandbox, isolation) = hands(role, data, &prepared).await?;
+    // Processes in containers often have the same number, and the same name.
+    let name = format!("{}-{}-{:08x}", node::host_name(), std::process::id(), world.random() >> 96);
     let bus: Arc<dyn Bus> = match &redis {
         Some(redis) => redis.clone(),
         None => Arc::new(LocalBus::new()),
@@ -101,10 +104,11 @@ pub async fn house(
     let preview = PreviewAddress { host_suffix, port: preview_port };
     let runtime = Runtime::new(ports, limits, preview, prepared.template);
     runtime.keep_private(private(settings, data));
-    let server = token.map(|token| server(role, &runtime, port, &token)).transpose()?;
+    let server = token.map(|token| server(role, &runtime, port, &OwnerToken::new(&token))).transpose()?;
     let worker = match role {
         Role::Up | Role::Worker => Some(Worker::new(runtime, name.clone())),
-        Role::Server => None,
+        // What was stopped before it began ends also where no worker is.
+        Role::Server => Some(Worker::ending(runtime, name.clone())),
     };
     Ok(House { server, worker, kept, bus: redis, name, isolation })
 }
@@ -134,11 +138,25 @@ fn server(role: Role, runtime: &Arc<Runtime>, port: u16, owner_token: &OwnerToke
 }
 
 /// The owner's token: of the environment, or else the one that all servers of the data folder share.
-fn token(shared: &Shared, data: &DataDir, world: &SystemWorld) -> anyhow::Result<OwnerToken> {
-    Ok(match &shared.owner_token {
-        Some(token) => OwnerToken::new(token.expose()),
-        None => OwnerToken::new(&data.token_or(&|| world.random())?),
-    })
+fn token(shared: &Shared, data: &DataDir, world: &SystemWorld) -> anyhow::Result<String> {
+    match &shared.owner_token {
+        Some(token) => Ok(token.expose().to_owned()),
+        None => data.token_or(&|| world.random()),
+    }
+}
+
+/// Says so if the servers that started before have another owner's token: whoever signed in there is nobody here.
+fn one_token(token: &str, objects: &Path, world: &SystemWorld) {
+    let path = objects.join("owner-token.sha256");
+    match data::agrees(&path, &sha256(token.as_bytes()), &|| world.random()) {
+        Ok(true) => {}
+        Ok(false) => tracing::warn!(
+            "the owner's token of this server is not that of the servers that started before: give all of them the same with \
+             {OWNER_TOKEN} (`baton token` prints it), or one data folder. If it was changed on purpose, delete {}",
+            path.display()
+        ),
+        Err(error) => tracing::warn!(%error, "whether all servers have one owner's token cannot be told"),
+    }
 }
 
 impl House {

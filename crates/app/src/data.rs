@@ -114,17 +114,8 @@ impl DataDir {
         if path.exists() {
             return self.token();
         }
-        let fresh = path.with_extension(format!("{:08x}", random() >> 96));
-        let text = format!("{:032x}{:032x}", random(), random());
-        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh);
-        let written = written.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
-        // A link is made whole or not at all, and never in the place of another.
-        let made = written.and_then(|()| match fs::hard_link(&fresh, &path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-            made => made,
-        });
-        let _ = fs::remove_file(&fresh);
-        made.with_context(|| format!("cannot write {}", path.display()))?;
+        let (name, text) = (random(), format!("{:032x}{:032x}", random(), random()));
+        write_once(&path, &text, name).with_context(|| format!("cannot write {}", path.display()))?;
         self.token()
     }
 
@@ -176,6 +167,31 @@ pub fn mode(path: &Path) -> io::Result<Option<u32>> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Writes a file, for its owner alone, if there is none of that name: of several who do so at once, one does.
+fn write_once(path: &Path, text: &str, random: u128) -> io::Result<()> {
+    let fresh = path.with_extension(format!("{:08x}", random >> 96));
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh);
+    let written = written.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
+    // A link is made whole or not at all, and never in the place of another.
+    let made = written.and_then(|()| match fs::hard_link(&fresh, path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    });
+    let _ = fs::remove_file(&fresh);
+    made
+}
+
+/// Whether a file that processes share says what this one would have written there. The first writes it.
+///
+/// # Errors
+/// If it cannot be written or read.
+pub fn agrees(path: &Path, text: &str, random: &dyn Fn() -> u128) -> io::Result<bool> {
+    if !path.exists() {
+        write_once(path, text, random())?;
+    }
+    Ok(fs::read_to_string(path)?.trim() == text)
 }
 
 /// Whether a text has the form of an owner's token.

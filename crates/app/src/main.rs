@@ -16,13 +16,14 @@ mod show;
 mod template;
 mod watch;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 
 use crate::command::Command;
-use crate::exit::{Exit, Refusal};
+use crate::exit::Exit;
 
 /// A sentence becomes a running app: a self-hosted agent runtime.
 #[derive(Debug, clap::Parser)]
@@ -40,17 +41,21 @@ fn main() -> ExitCode {
 }
 
 fn perform(command: Command) -> anyhow::Result<Exit> {
-    start_log(command.usual_log())?;
+    start_log(&command)?;
     // One provider of TLS, chosen here, for every client of this process. An error says that it is chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(command.perform())
 }
 
-fn start_log(usual: &str) -> anyhow::Result<()> {
-    let filter = config::log_filter(usual);
-    let filter = EnvFilter::try_new(&filter).map_err(|error| {
-        Refusal::usage(format!("BATON_LOG: `{filter}`: {error}"), "write it as `info` or `warn,runtime=debug`")
-    })?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+fn start_log(command: &Command) -> anyhow::Result<()> {
+    let filter = match config::log_filter() {
+        Ok(filter) => filter.unwrap_or_else(|| EnvFilter::new(command.usual_log())),
+        // Told with everything else that is wrong.
+        Err(_) if command.judges_settings() => EnvFilter::new(command.usual_log()),
+        Err(fault) => return Err(config::refusal(&[fault])),
+    };
+    // What goes into a file is read without a terminal.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stderr().is_terminal());
+    log.with_writer(std::io::stderr).with_target(false).init();
     Ok(())
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Client, ClientArgs};
+use crate::client::{self, Client, ClientArgs};
 use crate::compose::{self, House};
 use crate::config::{self, Raw, Role, Settings};
 use crate::data::{DataDir, Running};
@@ -85,13 +85,18 @@ impl Process {
     pub async fn listen(&self) -> anyhow::Result<TcpListener> {
         let (port, command) = (self.settings.port, self.role.name());
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        TcpListener::bind(address).await.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AddrInUse => Refusal::failed(
-                format!("port {port} is taken by another program"),
-                format!("choose another: `baton {command} --port {}` (0: any that is free)", port.saturating_add(1)),
-            ),
-            _ => Refusal::failed(format!("cannot listen on port {port}: {error}"), "choose another with --port"),
-        })
+        let error = match TcpListener::bind(address).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) => error,
+        };
+        if error.kind() != std::io::ErrorKind::AddrInUse {
+            let what = format!("cannot listen on port {port}: {error}");
+            return Err(Refusal::failed(what, "choose another with --port"));
+        }
+        let by = if is_baton(port).await { "a Baton that runs" } else { "another program" };
+        let next = port.saturating_add(1);
+        let action = format!("choose another: `baton {command} --port {next}` (0: any that is free)");
+        Err(Refusal::failed(format!("port {port} is taken by {by}"), action))
     }
 
     /// Puts the process together.
@@ -133,6 +138,14 @@ impl Process {
         }
         lines.push(format!("  data      {}", self.data.path().display()));
         lines
+    }
+}
+
+/// Whether a Baton answers on a port of this machine.
+async fn is_baton(port: u16) -> bool {
+    match client::http() {
+        Ok(http) => client::is_alive(&http, &format!("http://127.0.0.1:{port}")).await,
+        Err(_) => false,
     }
 }
 

@@ -171,7 +171,11 @@ async fn planted_pipes_and_sockets_are_no_files() {
         let read = room.workspace.read(&path("src/pipe"), 100).await;
         assert!(matches!(read, Err(SandboxError::BadPath { .. })), "{read:?}");
         assert!(room.workspace.collect(&path("dist"), SCAN).await.unwrap().is_empty());
-        assert_eq!(room.workspace.scan(SCAN).await.unwrap().files.len(), 1);
+        let scan = room.workspace.scan(SCAN).await.unwrap();
+        assert_eq!((scan.files.len(), scan.skipped), (1, 1));
+        assert!(matches!(room.workspace.read(&path("src/pipe"), 100).await, Ok(None)), "a build would wait for it");
+        let again = room.sh("mkfifo src/pipe").await;
+        assert_eq!(again.outcome.end, ExecEnd::Exited(0), "{again:?}");
         // A whole file can take a pipe's place.
         room.workspace.write(&[(path("src/pipe"), "now a file".as_bytes().to_vec().into())]).await.unwrap();
         assert!(room.workspace.read(&path("src/pipe"), 100).await.unwrap().is_some());

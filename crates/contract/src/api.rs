@@ -322,7 +322,7 @@ pub struct Verification {
 pub struct NewFork {
     /// The step that is performed anew, with all that follows: one of `GET /v1/runs/{id}/graph` that has begun.
     pub at: StepId,
-    /// Name of the model that is asked from there on; the same as before if it is left out.
+    /// Name of the model that is asked from there on; if left out the same as before, or the usual one if that is out of reach.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }

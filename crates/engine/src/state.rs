@@ -53,6 +53,8 @@ pub struct Call {
     pub input: ToolInput,
     /// Whether the hands began.
     pub started: bool,
+    /// When they did, and the last sign of it since, in milliseconds since the Unix epoch: how long it ran at least.
+    pub ran: (u64, u64),
     /// The end of what it has printed so far, until it has a result: what is told of a call that is interrupted.
     pub printed: String,
     /// The result.
@@ -314,7 +316,7 @@ impl RunState {
             | Event::ToolOutput(ToolOutput { call_id, .. })
             | Event::ToolFinished(ToolFinished { call_id, .. }) => {
                 let open = self.calls.iter_mut().find(|call| call.id == *call_id && call.result.is_none());
-                open.into_iter().for_each(|call| call.fold(&entry.event));
+                open.into_iter().for_each(|call| call.fold(entry.at, &entry.event));
             }
             Event::BuildStatus(_) | Event::VersionCreated(_) | Event::Usage(_) => self.fold_outputs(&entry.event),
             Event::RunStarted(_) | Event::TimerFired(_) | Event::PhaseChange(_) | Event::Status(_) => {}
@@ -488,6 +490,7 @@ impl RunState {
             ordinal: request.ordinal,
             input: request.input.clone(),
             started: false,
+            ran: (0, 0),
             printed: String::new(),
             result: None,
         });
@@ -523,14 +526,15 @@ const PRINTED_BYTES: usize = 32 * 1024;
 
 impl Call {
     /// Takes in what became of it.
-    fn fold(&mut self, event: &Event) {
+    fn fold(&mut self, at: u64, event: &Event) {
         if let Event::ToolOutput(output) = event {
+            self.ran.1 = at;
             self.print(&output.text);
         } else if let Event::ToolFinished(finished) = event {
             self.result = Some(finished.clone());
             self.printed = String::new();
         } else {
-            self.started = true;
+            (self.started, self.ran) = (true, (at, at));
         }
     }
 

@@ -104,7 +104,7 @@ pub fn resume(limits: &Limits, state: &RunState, step: &StepId, d: &mut Decision
     }
 }
 
-const INTERRUPTED: &str = "the worker died while it ran; what it did is not known";
+const INTERRUPTED: &str = "its worker stopped or died while it ran; what it did is not known";
 
 /// Records that calls will get no result: those that ran as interrupted, the others as never run. The last call comes first: the
 /// end of a call starts the next in the queue, and there must be none left.
@@ -135,7 +135,8 @@ fn refuse(call: &Call, status: ToolStatus, why: &str, d: &mut Decision) {
         exit_code: None,
         output: call.printed.clone(),
         error: Some(why.to_owned()),
-        duration_ms: 0,
+        // As far as it is known: until it last printed something.
+        duration_ms: call.ran.1.saturating_sub(call.ran.0),
         replayed: false,
     };
     d.say_of(&call.step, call.attempt, result);

@@ -413,6 +413,23 @@ fn an_error_that_may_pass_is_tried_again_and_others_are_not() {
     );
 }
 
+/// A call whose end nobody saw is told as long as it is known to have run, and not the time until somebody took the run over.
+#[test]
+fn an_interrupted_call_ran_until_it_last_printed() {
+    let mut play = Play::begun("a list");
+    play.ask("turn-1", 1, 1, "a");
+    play.now += 500;
+    let (stream, text) = (OutputStream::Stdout, "half".to_owned());
+    play.feed(Some(("turn-1", 1)), ToolOutput { call_id: CallId::new("turn-1.1.1"), stream, text });
+    play.now += 60_000;
+    play.claim(2);
+    let told = play.log.iter().find_map(|entry| match &entry.event {
+        Event::ToolFinished(finished) => Some((finished.status, finished.duration_ms, finished.output.as_str())),
+        _ => None,
+    });
+    assert_eq!(told, Some((ToolStatus::Interrupted, 501, "half")));
+}
+
 /// E11, E15: a successor replays what is recorded, repeats what is harmless, and tells what it cannot know.
 #[test]
 fn a_successor_goes_on_where_the_log_ends() {

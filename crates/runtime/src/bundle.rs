@@ -14,6 +14,11 @@ use bytes::Bytes;
 pub use export::ExportError;
 pub use import::ImportError;
 
+/// Code of what an imported run says of itself, before anything else.
+pub(crate) const IMPORTED: &str = "imported";
+/// Code of a file whose contents are not in the bundle that its run was imported from.
+pub(crate) const NOT_IN_BUNDLE: &str = "not_in_bundle";
+
 /// Bytes as a bundle holds them.
 fn content_of(bytes: &Bytes) -> Content {
     match std::str::from_utf8(bytes) {

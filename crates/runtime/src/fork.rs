@@ -4,13 +4,15 @@
 
 use contract::api::{Accepted, RunView};
 use contract::event::{
-    Author, Event, FileCompleted, Fork, NewEvent, PreviewKind, PreviewUrl, Session, StepKind, StepStatus,
+    Author, Event, FileCompleted, Fork, ModelRef, NewEvent, PreviewKind, PreviewUrl, Session, StepKind, StepStatus,
+    Warning,
 };
 use contract::{RunId, StepId, UserId};
 use thiserror::Error;
 
 use crate::admission::slug;
 use crate::begun::begun;
+use crate::history::Absent;
 use crate::ports::store::{Admission, AdmitError, Door, NewChat, StoreError, run_title};
 use crate::ports::world::new_id;
 use crate::{Runtime, RuntimeError, history, replay};
@@ -41,6 +43,12 @@ pub enum ForkError {
         /// The limit `bundle_bytes`.
         most: u64,
     },
+    /// What the step begins with is not here: the run was imported without its files.
+    #[error("what `{path}` holds is not here")]
+    BytesGone {
+        /// A file that is not here.
+        path: String,
+    },
     /// What is to be published was built elsewhere.
     #[error("what the run built is not here")]
     BuildGone,
@@ -58,9 +66,16 @@ impl From<StoreError> for ForkError {
     }
 }
 
+/// What a fork says whose model is not its source's.
+fn other_model(former: &ModelRef, now: &ModelRef) -> Event {
+    let message = format!("The model {} of the run is not reached here: this fork asks {}.", former.name, now.name);
+    Warning { code: "model_replaced".into(), message }.into()
+}
+
 impl Runtime {
     /// Forks a run of the user at a step that has begun: that step and what follows is performed anew, by another model if one is
-    /// named. The fork is durable when this returns.
+    /// named. If none is and this Baton does not reach that of the source, it is the one that runs ask now, and the fork's log says so
+    /// before anything else. The fork is durable when this returns.
     pub async fn fork(
         &self,
         user: UserId,
@@ -78,13 +93,19 @@ impl Runtime {
             None => None,
         };
         let (former, log) = self.log_until(&view, at).await?;
-        let model = asked.unwrap_or_else(|| former.model.clone());
-        if !self.ports.model.knows(&model) {
-            return Err(ForkError::UnknownModel { name: model.name });
+        let mut absent = Absent::default();
+        log.iter().for_each(|entry| absent.take(&entry.event));
+        if let Some(path) = absent.any() {
+            return Err(ForkError::BytesGone { path });
         }
+        let reached = self.ports.model.knows(&former.model);
+        let replaced = (asked.is_none() && !reached).then(|| other_model(&former.model, &self.model()));
+        let model = asked.unwrap_or_else(|| if reached { former.model.clone() } else { self.model() });
         let world = self.ports.world.as_ref();
         let slug = slug(&run_title(&former.request), world.random());
-        let mut events = self.files_before(user, &view).await?;
+        let told = replaced.map(|event| NewEvent { at: view.created_at, step: None, event });
+        let mut events: Vec<NewEvent> = told.into_iter().collect();
+        events.extend(self.files_before(user, &view).await?);
         events.extend(log.into_iter().filter_map(|entry| self.own(entry, &slug)));
         let earlier = history::before(self.ports.store.as_ref(), user, &former, source).await?;
         let session = Session {

@@ -1,12 +1,63 @@
 //! What there was before a run: what had been said in its chat, and the files of its project. A run's model is shown the first, and
 //! a fork of it takes both along.
 
+use std::collections::BTreeSet;
+
 use contract::api::RunView;
 use contract::event::{Event, Said, Session};
 use contract::{RunId, UserId};
 
+use crate::bundle::{IMPORTED, NOT_IN_BUNDLE};
 use crate::ports::{Objects, Store};
 use crate::{Project, RuntimeError, replay};
+
+/// Files of which a log says that their contents are not here, since the run was imported without, and that nothing has replaced since.
+#[derive(Default)]
+pub(crate) struct Absent(BTreeSet<String>);
+
+impl Absent {
+    /// Takes in an event.
+    pub(crate) fn take(&mut self, event: &Event) {
+        if let Event::FileRejected(file) = event
+            && file.code == NOT_IN_BUNDLE
+        {
+            self.0.insert(file.path.clone());
+        } else if let Event::FileCompleted(file) = event {
+            self.0.remove(file.path.as_str());
+        } else if let Event::FileDeleted(file) = event {
+            self.0.remove(file.path.as_str());
+        } else if let Event::FileRenamed(file) = event
+            && self.0.remove(file.from.as_str())
+        {
+            self.0.insert(file.to.to_string());
+        }
+    }
+
+    /// One of them.
+    pub(crate) fn any(self) -> Option<String> {
+        self.0.into_iter().next()
+    }
+}
+
+/// A file that a run left and whose contents are not here.
+pub(crate) async fn absent(store: &dyn Store, run: RunId) -> Result<Option<String>, RuntimeError> {
+    // What was imported says so before anything else.
+    let told = store.read_after(run, 2, 1).await?.pop().map(|stored| replay::decode(run, stored)).transpose()?;
+    if !told.is_some_and(|told| matches!(&told.event, Event::Warning(warning) if warning.code == IMPORTED)) {
+        return Ok(None);
+    }
+    let (mut absent, mut after) = (Absent::default(), 3);
+    loop {
+        let page = store.read_after(run, after, replay::PAGE).await?;
+        if page.is_empty() {
+            return Ok(absent.any());
+        }
+        for stored in page {
+            after = stored.head.seq;
+            absent.take(&replay::decode(run, stored)?.event);
+        }
+    }
+}
 
 /// Messages before a run, oldest first; none that are blank. Of a chat that was forked, also what had been said before the fork.
 pub(crate) async fn before(

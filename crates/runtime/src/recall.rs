@@ -19,7 +19,7 @@ use crate::project::{File, Kept};
 use crate::{Project, RuntimeError, replay};
 
 /// Version of the form of snapshots: raised with every change of what is folded, so that an older one is ignored.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What a run's log comes to, up to a place.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -57,6 +57,12 @@ struct Body {
     project: Kept,
     base: BTreeMap<ProjectPath, (String, Author)>,
     told: Vec<PreviewProblem>,
+}
+
+impl Body {
+    fn hashes(&self) -> impl Iterator<Item = &String> {
+        self.project.hashes().chain(self.base.values().map(|(hash, _)| hash))
+    }
 }
 
 impl Recalled {
@@ -125,6 +131,14 @@ impl Recalled {
         Ok((Snapshot { seq, body: serde_json::to_vec(&body)?.into() }, bytes))
     }
 
+    /// Hashes of the objects that a snapshot needs; none if it is not one that this version made.
+    pub(crate) fn named(snapshot: &Snapshot) -> BTreeSet<String> {
+        match serde_json::from_slice::<Body>(&snapshot.body) {
+            Ok(body) if body.version == VERSION => body.hashes().cloned().collect(),
+            Ok(_) | Err(_) => BTreeSet::new(),
+        }
+    }
+
     /// What a snapshot holds; none if it is not one that this version made.
     pub(crate) async fn restore(objects: &dyn Objects, snapshot: Snapshot) -> Result<Option<Self>, RuntimeError> {
         let tail = Tail { snapshot: snapshot.body.len() as u64, ..Tail::default() };
@@ -132,7 +146,7 @@ impl Recalled {
             Ok(body) if body.version == VERSION => body,
             Ok(_) | Err(_) => return Ok(None),
         };
-        let hashes: BTreeSet<&String> = body.project.hashes().chain(body.base.values().map(|(hash, _)| hash)).collect();
+        let hashes: BTreeSet<&String> = body.hashes().collect();
         let mut bytes = HashMap::new();
         for hash in hashes {
             match objects.get(hash).await {

@@ -18,6 +18,12 @@ pub enum RetryError {
     /// It has not ended.
     #[error("the run has not ended")]
     Active,
+    /// What it left is not here: it was imported without its files.
+    #[error("what `{path}` holds is not here")]
+    BytesGone {
+        /// A file that is not here.
+        path: String,
+    },
     /// It changed files by hand, and the project as it is now does not allow that any more.
     #[error(transparent)]
     Change(#[from] ChangeError),
@@ -43,6 +49,9 @@ impl Runtime {
         let Some(view) = store.run(user, run).await? else { return Err(RetryError::NoSuchRun) };
         if !view.status.is_terminal() {
             return Err(RetryError::Active);
+        }
+        if let Some(path) = history::absent(store, run).await? {
+            return Err(RetryError::BytesGone { path });
         }
         let former = history::sealed(store, run).await?.ok_or_else(|| history::unsealed(run))?;
         if let Work::Change { .. } = &former.work {

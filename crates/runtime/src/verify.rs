@@ -12,6 +12,7 @@ use engine::RunState;
 use thiserror::Error;
 
 use crate::ports::store::{Snapshot, StoreError, StoredEvent};
+use crate::ports::{Objects, Store};
 use crate::project::sha256;
 use crate::recall::Recalled;
 use crate::{Manifest, Project, Runtime, history, projection, replay};
@@ -37,7 +38,8 @@ pub enum VerifyError {
 
 /// A log that is being folded, and what was found.
 struct Reading<'a> {
-    runtime: &'a Runtime,
+    store: &'a dyn Store,
+    objects: &'a dyn Objects,
     view: &'a RunView,
     state: RunState,
     /// None once its files cannot be told any more.
@@ -58,38 +60,50 @@ impl Runtime {
         if !view.status.is_terminal() {
             return Err(VerifyError::Active);
         }
-        let mut reading = Reading {
-            runtime: self,
-            view: &view,
-            state: RunState::default(),
-            project: None,
-            base: BTreeMap::new(),
-            drawing: Drawing::default(),
-            snapshot: store.snapshot(run).await?,
-            compared: None,
-            seq: 0,
-            differences: vec![],
-        };
-        reading.begin(user).await;
-        'log: loop {
-            let page = store.read_after(run, reading.seq, replay::PAGE).await?;
-            if page.is_empty() {
-                break;
-            }
-            for stored in page {
-                if !reading.take(stored).await {
-                    break 'log;
-                }
+        Ok(verification(store, self.ports.objects.as_ref(), user, &view).await?)
+    }
+}
+
+/// Compares what is stored of a run that has ended with what its log says.
+pub(crate) async fn verification(
+    store: &dyn Store,
+    objects: &dyn Objects,
+    user: UserId,
+    view: &RunView,
+) -> Result<Verification, StoreError> {
+    let run = view.id;
+    let mut reading = Reading {
+        store,
+        objects,
+        view,
+        state: RunState::default(),
+        project: None,
+        base: BTreeMap::new(),
+        drawing: Drawing::default(),
+        snapshot: store.snapshot(run).await?,
+        compared: None,
+        seq: 0,
+        differences: vec![],
+    };
+    reading.begin(user).await;
+    'log: loop {
+        let page = store.read_after(run, reading.seq, replay::PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        for stored in page {
+            if !reading.take(stored).await {
+                break 'log;
             }
         }
-        let messages = store.chat(user, view.chat_id).await?.map(|chat| chat.messages).unwrap_or_default();
-        let found = reading.drawing.differences(&view, &reading.state, &messages, &store.drawn(run).await?);
-        reading.differences.extend(found);
-        reading.end();
-        let Reading { seq, compared, mut differences, .. } = reading;
-        differences.truncate(TOLD);
-        Ok(Verification { run_id: run, events: seq, snapshot: compared, differences })
     }
+    let messages = store.chat(user, view.chat_id).await?.map(|chat| chat.messages).unwrap_or_default();
+    let found = reading.drawing.differences(view, &reading.state, &messages, &store.drawn(run).await?);
+    reading.differences.extend(found);
+    reading.end();
+    let Reading { seq, compared, mut differences, .. } = reading;
+    differences.truncate(TOLD);
+    Ok(Verification { run_id: run, events: seq, snapshot: compared, differences })
 }
 
 impl Reading<'_> {
@@ -99,8 +113,7 @@ impl Reading<'_> {
 
     /// The files that the run began with.
     async fn begin(&mut self, user: UserId) {
-        let ports = &self.runtime.ports;
-        match history::files_before(ports.store.as_ref(), ports.objects.as_ref(), user, self.view).await {
+        match history::files_before(self.store, self.objects, user, self.view).await {
             Ok(project) => {
                 self.base = hashes(&project);
                 self.project = Some(project);
@@ -148,7 +161,7 @@ impl Reading<'_> {
     /// What a file is has to have the hash that the log says.
     async fn fold_files(&mut self, entry: &NewEvent) {
         let Some(mut project) = self.project.take() else { return };
-        if let Err(error) = project.replay(self.runtime.ports.objects.as_ref(), &entry.event).await {
+        if let Err(error) = project.replay(self.objects, &entry.event).await {
             return self.differs(format!("event {}: {error}", self.seq));
         }
         let mut written = None;
@@ -174,8 +187,7 @@ impl Reading<'_> {
     /// A published version is the project as it was, and what the last build made.
     async fn compare_version(&mut self, created: &VersionCreated) {
         let (seq, version) = (self.seq, created.version);
-        let store = &self.runtime.ports.store;
-        let row = match store.version(self.view.project_id, version).await {
+        let row = match self.store.version(self.view.project_id, version).await {
             Ok(Some(row)) => row,
             Ok(None) => return self.differs(format!("event {seq}: there is no version {version}")),
             Err(error) => return self.differs(format!("event {seq}: {error}")),
@@ -186,7 +198,7 @@ impl Reading<'_> {
         if self.state.build_output.as_ref() != Some(&row.output) {
             self.differs(format!("event {seq}: {version} shows what the last build did not make"));
         }
-        match Manifest::load(self.runtime.ports.objects.as_ref(), &row.files).await {
+        match Manifest::load(self.objects, &row.files).await {
             Ok(manifest) => {
                 let stored: BTreeMap<_, _> = manifest.files.into_iter().map(|(path, e)| (path, e.sha256)).collect();
                 if self.project.as_ref().is_some_and(|project| hashes(project) != stored) {
@@ -200,7 +212,7 @@ impl Reading<'_> {
     /// A snapshot is the fold up to its place. What is told of pages that cannot be shown is the task's own memory and not compared.
     async fn compare_snapshot(&mut self) {
         let Some(snapshot) = self.snapshot.take() else { return };
-        let recalled = match Recalled::restore(self.runtime.ports.objects.as_ref(), snapshot).await {
+        let recalled = match Recalled::restore(self.objects, snapshot).await {
             Ok(Some(recalled)) => recalled,
             // One that this version cannot read is ignored by everybody.
             Ok(None) => return,

@@ -31,6 +31,8 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 pub struct Worker {
     runtime: Arc<Runtime>,
     name: String,
+    /// Runs that it performs at once, beside those that were stopped; none of a worker that only ends runs.
+    most: usize,
     held: HashMap<RunId, Held>,
     tasks: JoinSet<(Claim, End)>,
     /// When the leases were last known to be lengthened.
@@ -56,9 +58,20 @@ struct Held {
 impl Worker {
     /// A worker with a name that events show.
     pub fn new(runtime: Arc<Runtime>, name: String) -> Self {
+        let most = usize::try_from(runtime.limits.runs_per_worker).unwrap_or(usize::MAX);
+        Self::of(runtime, name, most)
+    }
+
+    /// One that performs nothing and only ends what was told to stop and nobody has: where there are doors and no workers, a run that
+    /// waits can be stopped all the same. It needs no sandbox, since such a run changes nothing.
+    pub fn ending(runtime: Arc<Runtime>, name: String) -> Self {
+        Self::of(runtime, name, 0)
+    }
+
+    fn of(runtime: Arc<Runtime>, name: String, most: usize) -> Self {
         let now = Instant::now();
         let (held, tasks, resting, owed) = (HashMap::new(), JoinSet::new(), vec![], vec![]);
-        Self { runtime, name, held, tasks, renewed: now, beat: now, rested: now, rests: 0, resting, owed }
+        Self { runtime, name, most, held, tasks, renewed: now, beat: now, rested: now, rests: 0, resting, owed }
     }
 
     /// Works until `stop`; then hands its runs back, for others or for its own next start.
@@ -105,7 +118,7 @@ impl Worker {
     }
 
     async fn claim(&mut self, stop: &CancellationToken) -> Result<(), StoreError> {
-        let most = usize::try_from(self.runtime.limits.runs_per_worker).unwrap_or(usize::MAX);
+        let most = self.most;
         let room = most.saturating_sub(self.held.len());
         if room > 0 {
             self.take(room, false, stop).await?;
@@ -156,9 +169,11 @@ impl Worker {
             (Ok((_, (_, End::Finished))), _) => {}
             (Ok((_, (claim, End::Drained))), _) => self.hand_back(claim).await,
             (Ok((_, (claim, End::Lost(error)))), _) => {
-                tracing::warn!(run = %claim.run_id, %error, "a run was lost");
                 // What another worker has by now is not given away by this; and if the fault passes, nobody waits for the lease.
-                if !matches!(error, RuntimeError::Append(AppendError::Fenced | AppendError::Conflict { .. })) {
+                if matches!(error, RuntimeError::Append(AppendError::Fenced | AppendError::Conflict { .. })) {
+                    tracing::info!(run = %claim.run_id, "another worker has the run");
+                } else {
+                    tracing::warn!(run = %claim.run_id, %error, "a run was lost");
                     self.lost(claim, is_want(&error)).await;
                 }
             }

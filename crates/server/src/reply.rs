@@ -94,7 +94,7 @@ codes! {
     /// The server has too many runs at work.
     ServerBusy = TOO_MANY_REQUESTS, "server_busy", "Try again in a moment.";
     /// Another run has the project (promise 7).
-    ProjectBusy = CONFLICT, "project_busy", "Wait until the run `run_id` has ended, or stop it.";
+    ProjectBusy = CONFLICT, "project_busy", "Wait until that run has ended, or stop it.";
     /// The run that should start this one goes on no more.
     ParentOver = CONFLICT, "parent_over", "Start it from a run that is active.";
     /// Nothing of the kind can be done while the run goes on.
@@ -104,7 +104,7 @@ codes! {
     /// This Baton reaches no such model.
     UnknownModel = BAD_REQUEST, "unknown_model", "Name a model that this Baton reaches, or leave it out: GET /v1/system names the usual one.";
     /// What a run needs is not stored here any more.
-    BytesGone = CONFLICT, "bytes_gone", "It was imported without. Begin where it was performed.";
+    BytesGone = CONFLICT, "bytes_gone", "It was imported without. Export it with its files where it was performed, or begin there.";
     /// A run's log is too large to be taken along.
     RunTooLarge = PAYLOAD_TOO_LARGE, "run_too_large", "Raise the limit that is named, in the settings.";
     /// What was sent is no bundle of a run.
@@ -178,6 +178,11 @@ impl Refusal {
     /// The user has no such run.
     pub fn no_such_run() -> Self {
         Self::new(Code::NoSuchRun, "You have no run with this id.")
+    }
+
+    /// The user has no such chat.
+    pub fn no_such_chat() -> Self {
+        Self::new(Code::NoSuchChat, "You have no chat with this id.")
     }
 
     /// The user has no such project.
@@ -262,12 +267,12 @@ impl From<AdmitError> for Refusal {
                 };
                 Self::at_limit(code, format!("{whose} as many active runs as are allowed: {value}."), limit, value)
             }
-            AdmitError::NoSuchChat => Self::new(Code::NoSuchChat, "You have no chat with this id."),
+            AdmitError::NoSuchChat => Self::no_such_chat(),
             AdmitError::KeyReused => {
                 Self::new(Code::IdempotencyKeyReused, "This Idempotency-Key was used for another request.")
             }
             AdmitError::ProjectBusy { run } => {
-                let mut refusal = Self::new(Code::ProjectBusy, "A run is at work on this project.");
+                let mut refusal = Self::new(Code::ProjectBusy, format!("The run {run} is at work on this project."));
                 refusal.0.run_id = Some(run);
                 refusal
             }
@@ -277,11 +282,17 @@ impl From<AdmitError> for Refusal {
     }
 }
 
+/// A run was imported without its files.
+fn files_gone(path: &str) -> Refusal {
+    Refusal::new(Code::BytesGone, format!("What `{path}` holds is not stored here, and the run stands on it."))
+}
+
 impl From<RetryError> for Refusal {
     fn from(error: RetryError) -> Self {
         match error {
             RetryError::NoSuchRun => Self::no_such_run(),
             RetryError::Active => Self::new(Code::RunIsActive, "The run has not ended."),
+            RetryError::BytesGone { path } => files_gone(&path),
             RetryError::Change(error) => error.into(),
             RetryError::Admit(error) => error.into(),
             RetryError::Runtime(error) => error.into(),
@@ -301,6 +312,7 @@ impl From<ForkError> for Refusal {
             ForkError::UnknownModel { name } => {
                 Self::new(Code::UnknownModel, format!("This Baton reaches no model called `{name}`."))
             }
+            ForkError::BytesGone { path } => files_gone(&path),
             ForkError::BuildGone => Self::new(Code::BytesGone, "What the run built is not stored here."),
             ForkError::TooLong { most } => {
                 let detail = format!("The log up to that step is larger than {most} bytes.");

@@ -52,6 +52,11 @@ pub async fn list(
     let most = page_size(&app, query.limit)?;
     let before = query.cursor.map(|cursor| cursor.parse::<RunId>()).transpose();
     let before = before.map_err(|_| Refusal::new(Code::BadCursor, "This cursor is not one that the list gave."))?;
+    if let Some(chat) = query.chat
+        && app.runtime.ports.store.project_of(caller.user, chat).await?.is_none()
+    {
+        return Err(Refusal::no_such_chat());
+    }
     Ok(Json(app.runtime.ports.store.runs(caller.user, query.chat, before, most).await?))
 }
 

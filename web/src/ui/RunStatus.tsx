@@ -46,7 +46,8 @@ function Progress({ run }: { run: Run }) {
 
 function doing(run: Run): string {
 	if (run.cancelRequested) return "Stopping…";
-	if (run.status === "queued") return run.position > 0 ? `Waiting for ${count(run.position, "other run")}` : "Starting";
+	if (run.status === "queued")
+		return run.position > 0 ? `Waiting for ${count(run.position, "other run")}` : "Waiting to begin";
 	return run.message ?? (run.phase ? PHASES[run.phase] : "Working");
 }
 

@@ -76,6 +76,16 @@ impl AddressedObjects {
             File::open(dir.join(".."))?.sync_all()
         };
         make().map_err(failed)?;
+        Self::look(dir)
+    }
+
+    /// Opens a folder of objects as it is, to read what there is in it: nothing is made.
+    ///
+    /// # Errors
+    /// There is no such folder.
+    pub fn look(dir: &Path) -> Result<Self, OpenObjectsError> {
+        let failed = |source| OpenObjectsError { dir: dir.to_owned(), source };
+        fs::read_dir(dir).map_err(failed)?;
         let store = LocalFileSystem::new_with_prefix(dir).map_err(|error| failed(io::Error::other(error)))?;
         Ok(Self { store: Arc::new(store.with_fsync(true)), stored: Mutex::default() })
     }

@@ -1,7 +1,7 @@
-//! What the stores have to do alike: pages, their cursors, and what a run that has ended is doing.
+//! What the stores have to do alike: pages, their cursors, what a run that has ended is doing, and the names of ids in what is wrong.
 
-use contract::ChatId;
 use contract::api::{ChatView, ExecutionState, Page, RunStatus};
+use contract::{ChatId, ProjectId, RunId, UserId};
 use runtime::ports::store::{StoreError, StoreFault};
 
 /// Payloads of one page of a log, in bytes, after which it ends early: readers that lag hold a page each.
@@ -43,5 +43,45 @@ pub(super) fn last_state(status: RunStatus) -> Option<ExecutionState> {
         RunStatus::Completed => Some(ExecutionState::Complete),
         RunStatus::Failed => Some(ExecutionState::Failed),
         RunStatus::Cancelled => Some(ExecutionState::Cancelled),
+    }
+}
+
+/// A fault with ids as everybody writes them: a database knows them as 32 hexadecimal digits after the word for what they name.
+pub(super) fn with_ids(fault: &str) -> String {
+    let mut words: Vec<String> = vec![];
+    for word in fault.split(' ') {
+        let end = word.trim_end_matches([',', ':']).len();
+        let digits: String = word[..end].chars().filter(|c| *c != '-').collect();
+        let bits = (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
+        let named = bits.and_then(|bits| match words.last().map(String::as_str) {
+            Some("run") => Some(RunId::from_bits(bits).to_string()),
+            Some("chat") => Some(ChatId::from_bits(bits).to_string()),
+            Some("user") => Some(UserId::from_bits(bits).to_string()),
+            Some("project") => Some(ProjectId::from_bits(bits).to_string()),
+            Some(_) | None => None,
+        });
+        match named {
+            Some(id) => {
+                words.pop();
+                words.push(id + &word[end..]);
+            }
+            None => words.push(word.to_owned()),
+        }
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_names_runs_as_commands_do() {
+        let run = RunId::from_bits(7);
+        for hex in [format!("{:032X}", 7), "00000000-0000-0000-0000-000000000007".to_owned()] {
+            let fault = with_ids(&format!("there are events of run {hex}, which is unknown"));
+            assert_eq!(fault, format!("there are events of {run}, which is unknown"));
+        }
+        assert_eq!(with_ids("a row of runs refers to nothing"), "a row of runs refers to nothing");
     }
 }

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use adapters::model::sse::SseDecoder;
-use anyhow::bail;
 use bytes::Bytes;
 use contract::{Event, RunId};
 use reqwest::{Method, Response, StatusCode};
@@ -153,13 +152,21 @@ impl<'a> Follow<'a> {
             self.pause = PAUSE;
         }
         for text in texts {
-            let place: Place = serde_json::from_str(&text)?;
+            let place: Place = serde_json::from_str(&text).map_err(|error| {
+                Refusal::failed(
+                    format!("{}: what is stored after event {} cannot be read: {error}", self.run, self.last),
+                    super::MEND,
+                )
+            })?;
             let first = place.from_seq.unwrap_or(place.seq);
             if place.seq <= self.last {
                 continue;
             }
             if first != self.last + 1 {
-                bail!("event {first} of {} came after event {}: the stream has a hole", self.run, self.last);
+                return Err(Refusal::failed(
+                    format!("{}: event {first} came after event {}: the log has a hole", self.run, self.last),
+                    super::MEND,
+                ));
             }
             self.last = place.seq;
             // None: a type that this client does not know.

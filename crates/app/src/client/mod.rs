@@ -2,6 +2,7 @@
 //!
 //! It knows addresses, the owner's token and problem details; what a run's events mean is `show`'s to say.
 
+mod advice;
 mod follow;
 mod start;
 
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use clap::Args;
 use contract::problem::Problem;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -24,6 +25,10 @@ use crate::exit::{Exit, Refusal};
 
 pub use follow::Follow;
 pub use start::ensure_server;
+
+/// What to do about a log that is damaged.
+pub const MEND: &str =
+    "`baton check` looks at everything that is stored; what is damaged comes back from a backup (docs/operating.md)";
 
 /// How long a connection may take. A server is on this machine or near it.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -181,7 +186,11 @@ impl Client {
 /// Whether a server answers at this address.
 pub async fn is_alive(http: &reqwest::Client, address: &str) -> bool {
     let answer = http.get(format!("{address}/healthz")).timeout(Duration::from_secs(2)).send().await;
-    answer.is_ok_and(|answer| answer.status().is_success())
+    match answer {
+        // Other programs have such a path, too.
+        Ok(answer) if answer.status().is_success() => answer.text().await.is_ok_and(|text| text == "alive\n"),
+        Ok(_) | Err(_) => false,
+    }
 }
 
 /// Whether a server at this address takes requests.
@@ -205,12 +214,13 @@ pub fn http() -> anyhow::Result<reqwest::Client> {
 
 async fn refused(answer: Response) -> anyhow::Error {
     let status = answer.status();
-    let exit = if status == StatusCode::TOO_MANY_REQUESTS { Exit::Limit } else { Exit::Failed };
     match answer.json::<Problem>().await {
         Ok(problem) => {
-            let limit = problem.limit.zip(problem.value).map(|(limit, value)| format!(" ({limit} = {value})"));
+            let exit = if advice::is_busy(status, &problem) { Exit::Limit } else { Exit::Failed };
+            let limit =
+                problem.limit.as_deref().zip(problem.value).map(|(limit, value)| format!(" ({limit} = {value})"));
             let what = format!("{}{} [{}]", problem.detail, limit.unwrap_or_default(), problem.code);
-            Refusal { exit, what, action: problem.action }.into()
+            Refusal { exit, what, action: advice::of(&problem) }.into()
         }
         Err(_) => {
             Refusal::failed(format!("the server answered {status}"), "is this the address of a Baton? see --server")

@@ -2,12 +2,16 @@
 
 use clap::Args;
 use contract::RunId;
-use contract::api::RunView;
+use contract::api::{RunStatus, RunView};
+use tokio::time::{Duration, sleep};
 
 use super::runs::status;
 use crate::client::{Client, ClientArgs, Follow};
 use crate::exit::Exit;
 use crate::{output, watch};
+
+/// How long one waits without being told what for.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Arguments of `baton cancel`.
 #[derive(Debug, Args)]
@@ -46,6 +50,29 @@ pub async fn perform(args: CancelArgs) -> anyhow::Result<Exit> {
 
 async fn ended(client: &Client, run: RunView) -> anyhow::Result<RunView> {
     let mut events = Follow::new(client, run.id, run.last_seq);
-    while events.next().await?.is_some() {}
+    let told = sleep(PATIENCE);
+    tokio::pin!(told);
+    let mut waiting = true;
+    loop {
+        tokio::select! {
+            event = events.next() => if event?.is_none() { break },
+            () = &mut told, if waiting => {
+                waiting = false;
+                output::note(&format!("baton: asked; {}", what_for(client, &run).await?));
+            }
+        }
+    }
     client.get(&format!("/v1/runs/{}", run.id)).await
+}
+
+/// What a run that was told to stop has not done yet.
+async fn what_for(client: &Client, run: &RunView) -> anyhow::Result<String> {
+    let now: RunView = client.get(&format!("/v1/runs/{}", run.id)).await?;
+    Ok(match now.status {
+        RunStatus::Queued => "waiting until a server or worker that runs takes it (Ctrl-C: it ends all the same)".into(),
+        RunStatus::Running | RunStatus::Waiting => {
+            "waiting until its worker has ended what it does, or another takes it when its lease ends (Ctrl-C: it ends all the same)".into()
+        }
+        RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => "waiting for the last of its events".into(),
+    })
 }

@@ -32,7 +32,8 @@ pub struct EventsArgs {
 pub async fn perform(args: EventsArgs) -> anyhow::Result<Exit> {
     let client = Client::new(&args.client)?;
     let run: RunView = client.get(&format!("/v1/runs/{}", args.run)).await?;
-    let end = if args.follow { u64::MAX } else { run.last_seq };
+    // Beyond the end there is nothing to wait for: the server says so.
+    let end = if args.follow || args.after > run.last_seq { u64::MAX } else { run.last_seq };
     let mut follow = Follow::new(&client, args.run, args.after);
     let mut last = args.after;
     while last < end

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use contract::api::{Accepted, NewFork};
-use contract::{RunId, StepId};
+use contract::{Event, RunId, StepId};
 
-use crate::client::{Client, ClientArgs};
+use crate::client::{Client, ClientArgs, Follow};
 use crate::exit::Exit;
-use crate::watch;
+use crate::{output, watch};
 
 /// Arguments of `baton fork`.
 #[derive(Debug, Args)]
@@ -17,7 +17,7 @@ pub struct ForkArgs {
     /// The step that is performed anew, with all that follows, such as turn-2
     #[arg(long, value_name = "STEP")]
     at: String,
-    /// Name of another model for it [default: the same]
+    /// Name of another model for it [default: the same, or the usual one where that is not reached]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Follow the fork, and end as it does
@@ -35,5 +35,12 @@ pub async fn perform(args: ForkArgs) -> anyhow::Result<Exit> {
     let client = Client::new(&args.client)?;
     let fork = NewFork { at: StepId::new(args.at), model: args.model };
     let run: Accepted = client.post(&format!("/v1/runs/{}/fork", args.run), &fork, watch::once()?).await?;
+    if !args.follow {
+        // What a fork says of itself stands behind its first two events.
+        let first = Follow::new(&client, run.run_id, 2).next().await?.and_then(|received| received.event);
+        if let Some(Event::Warning(told)) = first.filter(|_| fork.model.is_none()) {
+            output::note(&format!("baton: {}", told.message));
+        }
+    }
     watch::accepted(&client, &run, args.client.json, args.follow).await
 }

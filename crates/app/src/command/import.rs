@@ -43,7 +43,7 @@ pub async fn perform(args: ImportArgs) -> anyhow::Result<Exit> {
         output::json(&run)?;
         return Ok(Exit::Done);
     }
-    output::line(&format!("{} in {}: {} ({})", run.id, run.chat_id, run.title, status(run.status)))?;
+    output::line(&format!("{} in {}: {} ({})", run.id, run.chat_id, output::visible(&run.title), status(run.status)))?;
     output::note(&format!("baton: `baton replay {}` tells it again", run.id));
     Ok(Exit::Done)
 }

@@ -62,7 +62,7 @@ pub enum Command {
     Restore(restore::RestoreArgs),
     /// Copy the database to a file, while it is in use
     Backup(backup::BackupArgs),
-    /// Check that the database is whole, while it is in use
+    /// Check that the database, the logs and the files are whole, while they are in use
     Check(check::CheckArgs),
     /// Read a model's response and print the protocol's frames as JSON lines
     Parse(parse::ParseArgs),
@@ -107,6 +107,14 @@ impl Command {
             Self::Doctor(args) => doctor::perform(args).await,
             Self::Schema(args) => schema::perform(&args),
         }
+    }
+
+    /// Whether it judges all settings at once, and what is to be logged with them.
+    pub fn judges_settings(&self) -> bool {
+        matches!(
+            self,
+            Self::Up(_) | Self::Server(_) | Self::Worker(_) | Self::Doctor(_) | Self::Check(_) | Self::Backup(_)
+        )
     }
 
     /// What is logged unless `BATON_LOG` says otherwise: a server tells what it does, a command only what went wrong.

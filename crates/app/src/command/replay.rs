@@ -1,11 +1,10 @@
 //! `baton replay RUN`: tells a run again from its log, asks no model, and verifies that what is stored is what the log says.
 
-use anyhow::bail;
 use clap::Args;
 use contract::RunId;
 use contract::api::{RunView, Verification};
 
-use crate::client::{Client, ClientArgs, Follow};
+use crate::client::{self, Client, ClientArgs, Follow};
 use crate::exit::{Exit, Refusal};
 use crate::output;
 use crate::show::Story;
@@ -45,7 +44,10 @@ pub async fn perform(args: ReplayArgs) -> anyhow::Result<Exit> {
         }
     }
     if last != run.last_seq || !is_over {
-        bail!("the events of {} end with {last}, and its last is {}", run.id, run.last_seq);
+        return Err(Refusal::failed(
+            format!("the events of {} end with event {last}, and its last is event {}", run.id, run.last_seq),
+            client::MEND,
+        ));
     }
     let found: Verification = client.get(&format!("/v1/runs/{}/verify", run.id)).await?;
     let exit = if found.differences.is_empty() { Exit::Done } else { Exit::Failed };
@@ -55,6 +57,9 @@ pub async fn perform(args: ReplayArgs) -> anyhow::Result<Exit> {
     }
     for difference in &found.differences {
         output::line(&format!("✗ {difference}"))?;
+    }
+    if exit == Exit::Failed {
+        output::note(&format!("baton: what is stored of {} is damaged. {}", run.id, client::MEND));
     }
     if exit == Exit::Done {
         let snapshot = found.snapshot.map(|seq| format!(", and the snapshot at {seq}")).unwrap_or_default();

@@ -14,6 +14,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use contract::Limits;
+use tracing_subscriber::EnvFilter;
 
 use crate::data::{self, DataDir};
 use crate::exit::{Exit, Refusal};
@@ -23,6 +24,9 @@ pub use shared::{OWNER_TOKEN, Shared};
 
 /// The usual port.
 pub const PORT: u16 = 7420;
+
+/// The variable that says what to log.
+const LOG: &str = "BATON_LOG";
 
 /// Variables of the environment that mean something.
 pub const VARIABLES: &[(&str, &str)] = &[
@@ -38,9 +42,9 @@ pub const VARIABLES: &[(&str, &str)] = &[
         "Redis that carries wake-ups between processes, redis://:password@host:6379/0; without it they poll",
     ),
     ("BATON_OBJECTS", "folder of files and builds that all processes share; `objects` in the data folder"),
-    ("BATON_PREVIEWS", "host:port below which browsers find previews, such as localhost:7420"),
+    ("BATON_PREVIEWS", "host:port below which browsers find previews; at each server's own port if nothing is said"),
     (OWNER_TOKEN, "the owner's token, where servers share no data folder: 64 hexadecimal digits"),
-    ("BATON_LOG", "what to log, such as `debug` or `info,runtime=debug`"),
+    (LOG, "what to log, such as `debug` or `info,runtime=debug`"),
 ];
 
 /// What a process is for.
@@ -168,6 +172,7 @@ impl Raw {
         {
             warnings.push(format!("{} holds a secret and others can read it: `chmod 600 {0}`", path.display()));
         }
+        faults.extend(self.variable(LOG).and_then(|text| read_filter(text).err()));
         let model = model::resolve(&model::Sources::of(&self, &written), &mut warnings, &mut faults);
         let shared = shared::resolve(&self, &written, &mut warnings, &mut faults);
         if !faults.is_empty() {
@@ -209,9 +214,17 @@ pub fn has_display() -> bool {
     ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().any(|name| environment(name).is_some())
 }
 
-/// What to log: `BATON_LOG`, or `usual`.
-pub fn log_filter(usual: &str) -> String {
-    environment("BATON_LOG").unwrap_or_else(|| usual.to_owned())
+/// What to log, if `BATON_LOG` says so.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn log_filter() -> Result<Option<EnvFilter>, Fault> {
+    environment(LOG).map(|text| read_filter(&text)).transpose()
+}
+
+fn read_filter(text: &str) -> Result<EnvFilter, Fault> {
+    let fix = "write it as `info` or `warn,runtime=debug`";
+    EnvFilter::try_new(text).map_err(|error| Fault::new(LOG, format!("`{text}`: {error}"), fix))
 }
 
 /// The address of a server as it was given with `--server`, without a slash at the end.
@@ -281,7 +294,12 @@ mod tests {
     #[test]
     fn every_fault_is_told_at_once_and_no_secret_with_it() {
         // E25
-        let environment = [("BATON_MODEL_URL", "localhost:11434"), ("BATON_MODEL_KEY", "very secret")];
+        let environment = [
+            ("BATON_MODEL_URL", "localhost:11434"),
+            ("BATON_MODEL_KEY", "very secret"),
+            ("BATON_LOG", "runtime=loud"),
+            ("BATON_DATABASE_URL", "postgres://me:very%20secret@db/baton?sslmode=maybe"),
+        ];
         let file = "prot = 1\nport = 99999\n[model]\nnmae = 'x'\n[limits]\nturns_per_rum = 3\nlease_ms = 10\nmessage_bytes = -1\n";
         let faults = raw(&environment, file).resolve().unwrap_err();
         let text = refusal(&faults).to_string();
@@ -289,6 +307,8 @@ mod tests {
             "BATON_MODEL_URL",
             "BATON_MODEL_KEY",
             "BATON_MODEL:",
+            "BATON_LOG",
+            "sslmode",
             "prot",
             "port",
             "nmae",
@@ -298,8 +318,8 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }
-        assert_eq!(faults.len(), 9, "{text}");
-        assert!(!text.contains("very secret"), "{text}");
+        assert_eq!(faults.len(), 11, "{text}");
+        assert!(!text.contains("very"), "{text}");
         assert_eq!(refusal(&faults).downcast_ref::<Refusal>().map(|refusal| refusal.exit), Some(Exit::Usage));
         assert_eq!(raw(&[], "port = [").resolve().unwrap_err().len(), 1);
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use adapters::model::Secret;
+use adapters::store::postgres::is_address;
 use reqwest::Url;
 
 use super::file::Written;
@@ -131,26 +132,19 @@ pub fn resolve(raw: &Raw, written: &Written, warnings: &mut Vec<String>, faults:
         }
         token
     });
-    let previews = previews.or_else(|| usual_previews(raw, written, warnings));
+    let previews = previews.or_else(|| usual_previews(raw, written));
     let shared = Shared { database, redis, objects, previews, owner_token };
     by_role(raw.role, has_database, file, &shared, warnings, faults);
     shared
 }
 
-/// Where several processes take previews to be if nothing is said: all at one place, and not each server at its own port.
-fn usual_previews(raw: &Raw, written: &Written, warnings: &mut Vec<String>) -> Option<(String, u16)> {
-    if raw.role == Role::Up {
-        return None;
+/// Where previews are if nothing is said. Every server shows all of them, so the pages of one find them at its own port, also when no
+/// other server lives. A worker has none; what it writes into logs names the usual one.
+fn usual_previews(raw: &Raw, written: &Written) -> Option<(String, u16)> {
+    match raw.role {
+        Role::Up | Role::Server => None,
+        Role::Worker => Some((PREVIEW_HOST.to_owned(), written.port.unwrap_or(PORT))),
     }
-    let usual = written.port.unwrap_or(PORT);
-    if let Some(port) = raw.port.filter(|port| *port != usual) {
-        let port = if port == 0 { "<its port>".to_owned() } else { port.to_string() };
-        warnings.push(format!(
-            "no BATON_PREVIEWS is set: all processes tell browsers to look for previews at {PREVIEW_HOST}:{usual}, where another server has \
-             to listen; if this is the only one, give all of them BATON_PREVIEWS={PREVIEW_HOST}:{port}"
-        ));
-    }
-    Some((PREVIEW_HOST.to_owned(), usual))
 }
 
 /// What a role needs, and what makes no sense for it.
@@ -231,7 +225,19 @@ fn database_url(text: &str) -> Result<ServiceUrl, String> {
     if url.path().trim_matches('/').is_empty() && !url.query_pairs().any(|(name, _)| name == "dbname") {
         return Err(format!("{} names no database", ServiceUrl::new(&url)));
     }
+    if let Some((name, _)) = url.query_pairs().find(|(name, value)| !is_setting(name, value)) {
+        return Err(format!("{}: `{name}` has a value after the `?` that it cannot have", ServiceUrl::new(&url)));
+    }
     Ok(ServiceUrl::new(&url))
+}
+
+/// Whether the database's client understands a setting of its address.
+fn is_setting(name: &str, value: &str) -> bool {
+    let mut url = Url::parse("postgres://host/database");
+    if let Ok(url) = &mut url {
+        url.query_pairs_mut().append_pair(name, value);
+    }
+    url.is_ok_and(|url| is_address(url.as_str()))
 }
 
 fn redis_url(text: &str) -> Result<ServiceUrl, String> {
@@ -295,6 +301,7 @@ mod tests {
             (database_url, "postgres://me:hush@db", "names no database"),
             (database_url, "postgres://me:hush@db:port/x", "no address"),
             (database_url, "postgres:///x", "names no host"),
+            (database_url, "postgres://me:hush@h/x?sslmode=maybe", "`sslmode`"),
             (redis_url, "redis://:hush@h/x", "number"),
             (redis_url, "redis://:hush@", "no address"),
             (redis_url, "rediss://:hush@h/?prefix=hush", "`?`"),
@@ -320,13 +327,14 @@ mod tests {
         let (database, redis) = (("BATON_DATABASE_URL", "postgres://h/d"), ("BATON_REDIS_URL", "redis://h"));
         for role in [Role::Server, Role::Worker] {
             let (previews, warnings, faults) = resolve(role, None, &[]);
-            assert_eq!((previews.1, faults), (PORT, vec!["BATON_DATABASE_URL".to_owned()]));
+            let expected = if role == Role::Worker { PORT } else { 7 };
+            assert_eq!((previews.1, faults), (expected, vec!["BATON_DATABASE_URL".to_owned()]));
             assert!(warnings.contains("polling"), "{warnings}");
             let (_, warnings, faults) = resolve(role, None, &[database, redis]);
             assert_eq!((warnings.as_str(), faults.len()), ("", 0));
         }
         let (previews, warnings, _) = resolve(Role::Server, Some(9), &[database, redis]);
-        assert!(previews.1 == PORT && warnings.contains("BATON_PREVIEWS=localhost:9"), "{warnings}");
+        assert_eq!((previews.1, warnings.as_str()), (7, ""), "a server's own port, whatever the others do");
         let told = [database, redis, ("BATON_PREVIEWS", "localhost:9")];
         let (previews, warnings, _) = resolve(Role::Server, Some(9), &told);
         assert_eq!((previews.1, warnings.as_str()), (9, ""));

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use contract::event::{
-    Author, BuildState, ModelRef, Phase, PreviewKind, PreviewProblem, Provider, StepStatus, StopReason, ToolInput,
-    ToolStatus,
+    Author, BuildState, ModelRef, Phase, PreviewKind, PreviewProblem, Provider, StepStatus, StopReason, ToolFinished,
+    ToolInput, ToolStatus,
 };
 use contract::{CallId, Event};
+
+use crate::output::visible;
 
 /// Lines of a failed build's or command's output that are shown.
 const OUTPUT_LINES: usize = 12;
@@ -119,17 +121,7 @@ impl Story {
             }
             Event::ToolFinished(tool) => {
                 let words = self.calls.remove(&tool.call_id).unwrap_or_else(|| tool.call_id.to_string());
-                let outcome = match (tool.status, tool.exit_code) {
-                    (ToolStatus::Succeeded, _) if tool.replayed => "already done".to_owned(),
-                    (ToolStatus::Succeeded, _) => "ok".to_owned(),
-                    (ToolStatus::Failed, Some(code)) => format!("exit {code}"),
-                    (status, _) => format!(
-                        "{}: {}",
-                        status_words(status),
-                        visible(tool.error.as_deref().unwrap_or("no reason given"))
-                    ),
-                };
-                lines.push(format!("$ {words}  {outcome}  {}", seconds(tool.duration_ms)));
+                lines.push(format!("$ {words}  {}", outcome(tool)));
                 // What a command printed when all went well is nobody's concern; what an install found is its result.
                 if tool.status == ToolStatus::Failed || words.starts_with(INSTALL) {
                     lines.extend(tail(&tool.output));
@@ -234,23 +226,6 @@ pub fn seconds(ms: u64) -> String {
     if ms < 1_000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1_000.0) }
 }
 
-/// Text of a model, a tool or a file name, without anything that a terminal would obey.
-fn visible(text: &str) -> String {
-    let mut seen = String::with_capacity(text.len());
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        if c == '\u{1b}' {
-            // A control sequence (ECMA-48) ends at its first letter; what is no sequence loses one character.
-            if rest.next() == Some('[') {
-                let _ = rest.by_ref().find(|c| ('@'..='~').contains(c));
-            }
-        } else {
-            seen.push(if c.is_control() { ' ' } else { c });
-        }
-    }
-    seen.trim().to_owned()
-}
-
 /// The end of some output, indented; where a program was inside itself says nothing to a person.
 fn tail(text: &str) -> Vec<String> {
     let lines: Vec<_> = text
@@ -280,6 +255,23 @@ fn phase_words(phase: Phase) -> &'static str {
         Phase::Checking => "Checking",
         Phase::Building => "Building",
         Phase::Publishing => "Publishing",
+    }
+}
+
+/// How a call ended, and how long it took.
+fn outcome(tool: &ToolFinished) -> String {
+    let how = match (tool.status, tool.exit_code) {
+        (ToolStatus::Succeeded, _) if tool.replayed => "already done".to_owned(),
+        (ToolStatus::Succeeded, _) => "ok".to_owned(),
+        (ToolStatus::Failed, Some(code)) => format!("exit {code}"),
+        (status, _) => {
+            format!("{}: {}", status_words(status), visible(tool.error.as_deref().unwrap_or("no reason given")))
+        }
+    };
+    // How long a call ran whose end nobody saw may not be known.
+    match tool.duration_ms {
+        0 if tool.status == ToolStatus::Interrupted => how,
+        ms => format!("{how}  {}", seconds(ms)),
     }
 }
 

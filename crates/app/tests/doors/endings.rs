@@ -77,6 +77,8 @@ fn a_sentence_becomes_an_app_that_can_be_opened() {
     let runs = json_lines(&house.run(&["runs", "--json"]));
     assert_eq!((runs[0]["id"].as_str(), &runs[0]["status"]), (Some(run), &"completed".into()));
     let plain = String::from_utf8(house.run(&["run", "an app"]).stdout).unwrap();
+    let (first, _) = plain.split_once('\n').unwrap();
+    assert!(first.starts_with("run_") && first.contains(" in chat_"), "the ids come first: {first}");
     assert!(
         plain.contains("Here it is.") && plain.contains("+ src/App.tsx") && plain.contains(".localhost:"),
         "{plain}"
@@ -134,6 +136,17 @@ fn a_busy_chat_refuses_a_second_message_and_ctrl_c_stops_the_first_one_with_its_
     let (code, text) = told(&house.run(&["run", "an app", "--chat", chat]));
     assert!(code == Some(3) && text.contains("active_runs_per_chat"), "{code:?} {text}");
     assert_eq!(json_lines(&house.run(&["runs", "--json"])).len(), 1, "a refusal leaves nothing behind");
+    let run = session["run_id"].as_str().unwrap();
+    let unknown = format!("chat_{}", "0".repeat(chat.len() - 5));
+    let port = house.note().unwrap()["port"].as_u64().unwrap();
+    for (command, words) in [
+        (&mut house.command(&["runs", "--chat", &unknown]), ["no_such_chat", "baton chats"]),
+        (&mut house.command(&["events", run, "--after", "99999"]), ["bad_cursor", "beyond the end"]),
+        (&mut House::empty().up(port), ["is taken by a Baton that runs", "--port"]),
+    ] {
+        let (code, text) = told(&command.output().unwrap());
+        assert!(code == Some(1) && words.iter().all(|word| text.contains(word)), "{code:?} {text}");
+    }
 
     until("the command runs", || !processes("86413.25").is_empty());
     signal(&first, Signal::INT);

@@ -9,6 +9,7 @@
 mod commands;
 mod endings;
 mod house;
+mod looking;
 mod roles;
 mod runs;
 mod survival;

@@ -34,6 +34,18 @@ rules:
       <done/>
 "#;
 
+/// Every answer is whole.
+const WHOLE: &str = r#"
+name: whole
+rules:
+  - name: whole
+    respond: |
+      <file path="src/App.tsx">
+      an app
+      </file>
+      <done/>
+"#;
+
 /// Where browsers find previews. Nobody has to listen there: who connects to a server names it as the Host.
 const PREVIEWS: &str = "localhost:7420";
 
@@ -195,8 +207,63 @@ fn a_role_without_what_it_needs_does_not_start_and_says_everything_that_is_wrong
 }
 
 #[test]
-fn a_check_looks_at_the_shared_database_and_who_stops_says_goodbye() {
+fn without_a_worker_a_run_that_waits_is_stopped_and_each_server_shows_previews_at_its_own_port() {
+    // E16
     let village = Village::new(STALLS_ONCE);
+    let mut command = village.house.role("server");
+    let log = File::create(village.log("server")).unwrap();
+    village.shared(command.args(["--port", "0"])).env_remove("BATON_PREVIEWS");
+    let mut server = Running(command.stdout(Stdio::piped()).stderr(log).spawn().unwrap());
+    let mut lines = Lines::of(&mut server.0);
+    let url = lines.next(" is ready: ").rsplit(' ').next().unwrap().to_owned();
+    let own = format!("localhost:{}", port(&url));
+    assert!(lines.next("  previews ").contains(&own));
+    std::thread::spawn(move || lines.rest());
+    let page = get(port(&url), "/", &format!("127.0.0.1:{}", port(&url)));
+    let frames = format!("frame-src http://*.{own};");
+    assert!(page.contains("503") || page.contains(&frames), "the UI shows frames from there alone: {page}");
+
+    let mut stranger = village.house.role("server");
+    let log = village.log("stranger");
+    village.shared(stranger.args(["--port", "0"])).env("BATON_OWNER_TOKEN", "ab".repeat(32));
+    let mut child = stranger.stdout(Stdio::piped()).stderr(File::create(&log).unwrap()).spawn().unwrap();
+    Lines::of(&mut child).next(" is ready: ");
+    drop(Running(child));
+    let said = fs::read_to_string(&log).unwrap();
+    assert!(
+        said.contains("is not that of the servers that started before") && said.contains("BATON_OWNER_TOKEN"),
+        "{said}"
+    );
+    assert!(!said.contains('\u{1b}') && !said.contains(&"ab".repeat(32)), "neither colours nor a token: {said:?}");
+    let first = fs::read_to_string(village.log("server")).unwrap();
+    assert!(!first.contains("started before"), "{first}");
+
+    let (mut run, mut sent) = village.house.follow(&["run", "an app", "--json"]);
+    let id = sent.event("run_queued")["run_id"].as_str().unwrap().to_owned();
+    let output = village.house.run(&["cancel", &id]);
+    let (code, text) = told(&output);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("cancelled"), "{output:?}");
+    sent.event("run_cancelled");
+    assert_eq!(exit_code(&mut run), Some(130));
+    let kinds: Vec<_> = village.house.events(&id).iter().map(|event| event["type"].clone()).collect();
+    assert!(!kinds.contains(&Value::from("run_started")), "nobody performed it: {kinds:?}");
+
+    // Also one that a worker had begun, which died.
+    let (worker, _) = village.start("worker", "worker");
+    let (mut run, mut sent) = village.house.follow(&["run", "an app", "--json"]);
+    let id = sent.event("run_queued")["run_id"].as_str().unwrap().to_owned();
+    sent.event("file_delta");
+    drop(worker);
+    let (code, text) = told(&village.house.run(&["cancel", &id]));
+    assert_eq!(code, Some(0), "{text}");
+    sent.event("run_cancelled");
+    assert_eq!(exit_code(&mut run), Some(130));
+}
+
+#[test]
+fn a_check_looks_at_the_shared_database_and_who_stops_says_goodbye() {
+    let village = Village::new(WHOLE);
     let url = village.postgres.url();
     let check = || village.shared(&mut village.house.command(&["check"])).output().unwrap();
     let (code, text) = told(&check());
@@ -206,6 +273,17 @@ fn a_check_looks_at_the_shared_database_and_who_stops_says_goodbye() {
 
     let (mut worker, _) = village.start("worker", "worker");
     assert_eq!(told(&check()), (Some(0), String::new()), "while a worker is at work");
+    let (mut server, _) = village.server("server");
+    let (mut run, mut sent) = village.house.follow(&["run", "an app", "--json"]);
+    let id = sent.event("run_completed")["run_id"].as_str().unwrap().to_owned();
+    assert_eq!(exit_code(&mut run), Some(0));
+    signal(&server, Signal::TERM);
+    assert_eq!(exit_code(&mut server), Some(0));
+    assert_eq!(told(&check()), (Some(0), String::new()), "and of what it has done");
+    village.postgres.ask(&url, "UPDATE runs SET title = 'another'");
+    let text = String::from_utf8(check().stdout).unwrap();
+    assert!(text.contains(&format!("{id}: title: the log says an app, the row another")), "{text}");
+    village.postgres.ask(&url, "UPDATE runs SET title = 'an app'");
     let holders = || village.postgres.ask(&url, "SELECT count(*) FROM holders");
     assert_eq!(holders(), "1", "the worker's: who only looks is nobody");
     signal(&worker, Signal::TERM);

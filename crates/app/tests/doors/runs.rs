@@ -292,7 +292,10 @@ fn a_backup_is_a_database_that_a_new_start_takes() {
     assert_eq!(told(&output).0, Some(0), "{output:?}");
     assert!(told(&output).1.contains("objects"), "what else belongs to it is said");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(told(&house.run(&["backup", copy.to_str().unwrap()])).0, Some(1), "nothing is overwritten");
+    let (code, text) = told(&house.run(&["backup", copy.to_str().unwrap()]));
+    assert!(code == Some(1) && text.contains("copy.db exists") && text.contains("Name another"), "{text}");
+    let (code, text) = told(&house.run(&["backup", house.data().join("no/copy.db").to_str().unwrap()]));
+    assert!(code == Some(1) && text.contains("there is no folder"), "{text}");
     house.stop_server();
     assert_eq!(check(&house), Some(0), "and when none runs");
     let again = house.data().join("again.db");
@@ -301,9 +304,10 @@ fn a_backup_is_a_database_that_a_new_start_takes() {
     let mut restored = House::empty();
     for copied in [&copy, &again] {
         fs::copy(copied, restored.data().join("baton.db")).unwrap();
-        assert_eq!(check(&restored), Some(0));
+        assert_eq!(check(&restored), Some(1), "the files of projects are not there");
     }
     copy_folder(&house.data().join("objects"), &restored.data().join("objects"));
+    assert_eq!(check(&restored), Some(0));
     restored.start();
     assert_eq!(told(&restored.run(&["replay", &id])), (Some(0), String::new()));
     restored.stop_server();
@@ -312,7 +316,10 @@ fn a_backup_is_a_database_that_a_new_start_takes() {
     file.seek(SeekFrom::Start(3 * 4_096)).unwrap();
     file.write_all(&[0x5a; 4_096]).unwrap();
     assert_eq!(check(&restored), Some(1), "damage is found");
-    assert_eq!(check(&House::empty()), Some(1), "where no database is, none is whole");
+    for command in [vec!["check"], vec!["backup", "copy.db"]] {
+        let (code, text) = told(&House::empty().run(&command));
+        assert!(code == Some(1) && text.contains("nothing of Baton's yet") && text.contains("baton up"), "{text}");
+    }
 }
 
 fn copy_folder(from: &Path, to: &Path) {

@@ -130,7 +130,7 @@ pub enum ToolStatus {
     TimedOut,
     /// The run was stopped and its processes are gone.
     Cancelled,
-    /// The worker died while it ran; what it did is not known.
+    /// Its worker stopped or died while it ran; what it did is not known.
     Interrupted,
 }
 

@@ -17,7 +17,7 @@ use contract::{Limits, ProjectPath, UserId};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::bytes_of;
+use super::{IMPORTED, NOT_IN_BUNDLE, bytes_of};
 use crate::admission::slug;
 use crate::begun::begun;
 use crate::ingest::is_protected;
@@ -166,7 +166,7 @@ fn read(limits: &Limits, now: u64, bundle: &[u8], own: impl FnOnce(Session) -> S
     let mut session = None;
     let mut at = now;
     for file in bundle.base {
-        events.extend(reader.base(file.path, file.sha256)?);
+        events.push(reader.base(file.path, file.sha256)?);
     }
     for (n, told) in bundle.events.into_iter().enumerate() {
         let wrong = |reason: &str| bad(format!("event {}: {reason}", n + 1));
@@ -285,13 +285,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A file that was there before the run.
-    fn base(&mut self, path: ProjectPath, hash: String) -> Result<Option<NewEvent>, ImportError> {
+    fn base(&mut self, path: ProjectPath, hash: String) -> Result<NewEvent, ImportError> {
         if self.project.file(&path).is_some() {
             return Err(bad(format!("`{path}` is there twice")));
         }
         let done = FileCompleted { path, bytes: 0, sha256: hash, by: Author::Restored };
-        let event = self.completed(done)?;
-        Ok(matches!(event, Event::FileCompleted(_)).then(|| NewEvent { at: 0, step: None, event }))
+        Ok(NewEvent { at: 0, step: None, event: self.completed(done)? })
     }
 
     /// The next event as it is taken in; none if it is left out.
@@ -403,7 +402,7 @@ impl<'a> Reader<'a> {
     fn without(&mut self, path: &ProjectPath) -> Event {
         self.absent += 1;
         let reason = "the bundle does not hold what was written here".into();
-        FileRejected { path: path.to_string(), code: "not_in_bundle".into(), reason }.into()
+        FileRejected { path: path.to_string(), code: NOT_IN_BUNDLE.into(), reason }.into()
     }
 
     /// Whether the project may have a file of that size there.
@@ -440,7 +439,7 @@ impl<'a> Reader<'a> {
         if self.absent > 0 {
             message += &format!(" What {} files hold is not in the bundle.", self.absent);
         }
-        Warning { code: "imported".into(), message }
+        Warning { code: IMPORTED.into(), message }
     }
 
     fn used(mut self) -> Vec<Bytes> {

@@ -62,7 +62,9 @@ impl StoreError {
     pub fn action(&self) -> &'static str {
         match self.fault {
             StoreFault::Full => "Free space on the disk that holds the data folder; nothing has to be restarted.",
-            StoreFault::Unavailable => "Look at the disk and the log of the server, then try again.",
+            StoreFault::Unavailable => {
+                "The database does not answer: see that its server runs, or that the disk works; then try again."
+            }
             StoreFault::Damaged => "Stop Baton and restore the data folder from a backup.",
             StoreFault::Stopped => "Start Baton again; what was accepted goes on by itself.",
             StoreFault::BadCursor => "Begin the list again without a cursor.",

@@ -1,11 +1,11 @@
 //! The rows of one run as its log draws them, and how they differ from those that are stored (E22).
 
-use std::fmt::Debug;
-
 use contract::RunId;
 use contract::api::{ExecutionState, MessageView, Role, RunStatus, RunView};
 use contract::event::{Event, NewEvent, StopReason, VersionCreated};
 use engine::RunState;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::ports::store::{Drawn, RowChange, run_title};
 
@@ -96,12 +96,29 @@ impl Drawing {
         let answer = message(Role::Assistant);
         found.compare_text("answer", &self.answer, answer.map(|message| message.text.as_str()));
         let answered = answer.and_then(|message| message.tokens.zip(message.duration_ms));
-        found.compare("tokens and duration of the answer", &self.answered, &answered);
+        found.compare(
+            "tokens of the answer",
+            &self.answered.map(|(tokens, _)| tokens),
+            &answered.map(|(tokens, _)| tokens),
+        );
+        found.compare("duration of the answer", &self.answered.map(|(_, ms)| ms), &answered.map(|(_, ms)| ms));
         found.compare_list("call", &self.drawn.calls, &drawn.calls);
         found.compare_list("build", &self.drawn.builds, &drawn.builds);
         let versions: Vec<_> = drawn.versions.iter().map(|version| version.id).collect();
-        found.compare("versions", &self.versions.iter().map(|created| created.version).collect(), &versions);
+        let published: Vec<_> = self.versions.iter().map(|created| created.version).collect();
+        found.compare("versions", &published, &versions);
         found.0
+    }
+}
+
+/// A value as a person reads it.
+fn words(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Null) | Err(_) => "nothing".to_owned(),
+        Ok(Value::Array(items)) if items.is_empty() => "none".to_owned(),
+        Ok(Value::Array(items)) => items.iter().map(words).collect::<Vec<_>>().join(", "),
+        Ok(value @ (Value::Bool(_) | Value::Number(_) | Value::Object(_))) => value.to_string(),
     }
 }
 
@@ -109,9 +126,9 @@ impl Drawing {
 struct Found(Vec<String>);
 
 impl Found {
-    fn compare<T: PartialEq + Debug>(&mut self, what: &str, log: &T, row: &T) {
+    fn compare<T: PartialEq + Serialize>(&mut self, what: &str, log: &T, row: &T) {
         if log != row {
-            self.0.push(format!("{what}: the log says {log:?}, the row {row:?}"));
+            self.0.push(format!("{what}: the log says {}, the row {}", words(log), words(row)));
         }
     }
 

@@ -119,6 +119,11 @@ fn log_holds(record: &Record, found: &mut Found) {
     if !epochs.clone().zip(epochs.skip(1)).all(|(a, b)| a < b) {
         found.faults.push(format!("the epochs of {run} do not grow"));
     }
+    let stopped = record.events.iter().position(|entry| matches!(entry.event, Event::CancelRequested(_)));
+    let published = record.events.iter().rposition(|entry| matches!(entry.event, Event::VersionCreated(_)));
+    if stopped.zip(published).is_some_and(|(stopped, published)| stopped < published) {
+        found.faults.push(format!("{run} published after it was told to stop"));
+    }
     let why = |event: &Value| {
         let why = event.get("stop_reason").or(event.get("code")).and_then(Value::as_str).unwrap_or_default();
         why.to_owned()

@@ -8,7 +8,7 @@ use contract::bundle::Bundle;
 use contract::event::{Author, Event, NewEvent};
 use contract::{Limits, StepId};
 use runtime::ports::store::AdmitError;
-use runtime::{ExportError, ImportError};
+use runtime::{ExportError, ForkError, ImportError, RetryError};
 
 use crate::house::{CORPUS, House, USER};
 
@@ -195,6 +195,13 @@ async fn without_files_their_hashes_stay_and_nothing_is_made_up() {
     let log = there.log(run.id).await;
     assert!(log.iter().any(|e| matches!(&e.event, Event::FileRejected(no) if no.code == "not_in_bundle")));
     assert!(matches!(&log[2].event, Event::Warning(w) if w.code == "imported" && w.message.contains("files hold")));
+    // Nothing is built on what is not there.
+    let lists = there.lists().await;
+    let fork = there.runtime.fork(USER, run.id, &StepId::new("turn-1"), None, None).await;
+    assert!(matches!(fork, Err(ForkError::BytesGone { .. })), "{fork:?}");
+    let retry = there.runtime.retry(USER, run.id, None).await;
+    assert!(matches!(retry, Err(RetryError::BytesGone { .. })), "{retry:?}");
+    assert_eq!(there.lists().await, lists);
 }
 
 #[tokio::test(start_paused = true)]

@@ -187,6 +187,13 @@ async fn a_model_that_is_reached_no_more_is_told_as_that_and_no_other_is_asked()
     assert_eq!(house.end(fork.run_id).await, "failed unknown_model");
     assert!(house.asked().is_empty());
     house.verify(fork.run_id).await;
-    let refused = house.runtime.fork(USER, fork.run_id, &at, None, None).await;
-    assert!(matches!(refused, Err(ForkError::UnknownModel { name }) if name == OTHER));
+    let named = house.runtime.fork(USER, fork.run_id, &at, Some(OTHER), None).await;
+    assert!(matches!(named, Err(ForkError::UnknownModel { name }) if name == OTHER));
+    // Nobody asked for that model, so the usual one does, and the log says so before anything else.
+    let usual = house.runtime.fork(USER, fork.run_id, &at, None, None).await.unwrap();
+    assert_eq!(house.end(usual.run_id).await, "completed Done");
+    assert!(house.asked().iter().all(|question| question.model.name == "stage"));
+    let log = house.log(usual.run_id).await;
+    assert!(matches!(&log[2].event, Event::Warning(w) if w.code == "model_replaced" && w.message.contains(OTHER)));
+    house.verify(usual.run_id).await;
 }

@@ -147,7 +147,7 @@ impl ProjectFiles {
         }
     }
 
-    /// The project's own files.
+    /// The project's own files. Pipes, sockets and devices go: whoever reads them, such as a bundler, would wait for ever.
     pub(super) fn scan(&self, limits: ScanLimits) -> Result<Scan, SandboxError> {
         let mut scan = Scan::default();
         let mut budget = Budget::new(limits);
@@ -169,7 +169,13 @@ impl ProjectFiles {
                     }
                     scan.files.insert(path, stamp(&entry.stat));
                 }
-                _ => scan.skipped += 1,
+                _ => {
+                    scan.skipped += 1;
+                    if entry.is_endless() {
+                        // If it is gone already, so much the better.
+                        let _ = rustix::fs::unlinkat(entry.folder, entry.name, AtFlags::empty());
+                    }
+                }
             }
             ControlFlow::Continue(Next::Skip)
         })

@@ -46,6 +46,12 @@ impl Entry<'_> {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
     }
 
+    /// Whether it is a pipe, a socket or a device, which has no end.
+    pub(super) fn is_endless(&self) -> bool {
+        let kind = FileType::from_raw_mode(self.stat.st_mode);
+        matches!(kind, FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice)
+    }
+
     /// Whether it is a folder.
     pub(super) fn is_folder(&self) -> bool {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::Directory

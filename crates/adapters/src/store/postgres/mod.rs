@@ -28,7 +28,7 @@ use runtime::ports::store::{
     StoreError, StoreFault, StoredEvent,
 };
 
-pub use open::OpenError;
+pub use open::{OpenError, is_address};
 pub use upkeep::check_database;
 
 use super::alike::ChatCursor;
@@ -95,6 +95,8 @@ pub struct Postgres {
     links: Arc<Links>,
     terms: Terms,
     clock: Clock,
+    /// Whether it is only looked at.
+    looks: bool,
 }
 
 impl Postgres {
@@ -114,7 +116,25 @@ impl Postgres {
         let terms = Terms { holder, grace_ms: column::int(options.grace_ms) };
         lease::reap(&links, &terms).await.map_err(unusable)?;
         let writer = Writer::start(&links, options);
-        Ok(Self { writer, presence: Mutex::new(Some(presence)), links, terms, clock: options.clock })
+        Ok(Self { writer, presence: Mutex::new(Some(presence)), links, terms, clock: options.clock, looks: false })
+    }
+
+    /// The store at `postgres://USER:PASSWORD@HOST:PORT/DATABASE` to look at, while others work on it: nothing is changed, what would
+    /// change it is refused, and nobody waits or is taken for dead.
+    ///
+    /// # Errors
+    /// See [`OpenError`]: there is nothing of Baton's, it has another schema than this program, or it cannot be read.
+    pub async fn look(url: &str) -> Result<Self, OpenError> {
+        let options = PostgresOptions::default();
+        let address = open::address(url, &options)?.options([("default_transaction_read_only", "on")]);
+        let place = open::place(&address);
+        let links = Arc::new(Links::new(address, &options));
+        let unusable = |error| OpenError::Unusable { place: place.clone(), error };
+        let mut connection = links.connect().await.map_err(unusable)?;
+        open::recognise(&links, &mut connection, &place).await?;
+        let terms = Terms { holder: 0, grace_ms: column::int(options.grace_ms) };
+        let writer = Writer::start(&links, &options);
+        Ok(Self { writer, presence: Mutex::default(), links, terms, clock: options.clock, looks: true })
     }
 
     /// Finishes what was queued and says goodbye to the server: from then on it does nothing, and what it still has can be claimed.
@@ -201,6 +221,9 @@ impl Store for Postgres {
     }
 
     async fn owner(&self, fresh: UserId, at: u64) -> Result<UserId, StoreError> {
+        if self.looks {
+            return Ok(users::known_owner(&self.links).await?.unwrap_or(fresh));
+        }
         users::owner(&self.links, fresh, at).await
     }
 

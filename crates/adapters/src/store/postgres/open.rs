@@ -65,7 +65,7 @@ pub enum OpenError {
         known: i64,
     },
     /// There is nothing of Baton's, and nothing may be made now.
-    #[error("{place} holds nothing of Baton's")]
+    #[error("{place} holds nothing of Baton's yet")]
     Absent {
         /// Host, port and database.
         place: String,
@@ -107,6 +107,11 @@ impl OpenError {
             Self::NotOurs { .. } => "Make a database for Baton alone and name it in the address.",
         }
     }
+}
+
+/// Whether an address can be read, with the settings behind its `?`. Nobody is asked.
+pub fn is_address(url: &str) -> bool {
+    address(url, &PostgresOptions::default()).is_ok()
 }
 
 /// How every connection is made.

@@ -7,6 +7,7 @@ use runtime::ports::store::{StoreError, StoreFault};
 use sqlx::PgConnection;
 use tokio::time::timeout;
 
+use super::super::alike::with_ids;
 use super::column::get;
 use super::failure::store_error;
 use super::links::Links;
@@ -90,7 +91,7 @@ async fn faults(links: &Links, mut connection: PgConnection) -> Result<Vec<Strin
         for invariant in INVARIANTS {
             let mut rows = sqlx::query(*invariant).fetch(&mut connection).take(REPORTED);
             while let Some(row) = rows.next().await {
-                faults.push(get(&row.map_err(|error| store_error(&error))?, 0)?);
+                faults.push(with_ids(&get::<String>(&row.map_err(|error| store_error(&error))?, 0)?));
             }
         }
         Ok(faults)

@@ -16,14 +16,17 @@ pub(super) async fn owner(links: &Links, fresh: UserId, at: u64) -> Result<UserI
             .bind(Key(fresh.bits()))
             .bind(int(at))
     };
-    let find = || sqlx::query("SELECT id FROM users WHERE owner");
-    let mut found = links.read(find).await?;
-    if found.is_empty() {
-        links.write(make).await?;
-        found = links.read(find).await?;
+    if let Some(owner) = known_owner(links).await? {
+        return Ok(owner);
     }
-    let row = found.first().ok_or_else(|| StoreError::new(StoreFault::Damaged, "there is no owner"))?;
-    bits(row, 0).map(UserId::from_bits)
+    links.write(make).await?;
+    known_owner(links).await?.ok_or_else(|| StoreError::new(StoreFault::Damaged, "there is no owner"))
+}
+
+/// The same, if there is one.
+pub(super) async fn known_owner(links: &Links) -> Result<Option<UserId>, StoreError> {
+    let found = links.read(|| sqlx::query("SELECT id FROM users WHERE owner")).await?;
+    found.first().map(|row| bits(row, 0).map(UserId::from_bits)).transpose()
 }
 
 /// Stores a session's token until a time; 0 ends it.

@@ -78,6 +78,32 @@ pub enum OpenError {
         /// Why not.
         source: io::Error,
     },
+    /// There is nothing yet.
+    #[error("{} holds nothing of Baton's yet", dir.display())]
+    Absent {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// The copy has the name of a file.
+    #[error("{} exists", file.display())]
+    Exists {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The copy is to be in a folder that is not there.
+    #[error("there is no folder for {}", file.display())]
+    NoFolder {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The copy cannot be written.
+    #[error("cannot copy the database to {}: {message}", file.display())]
+    Copy {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        message: String,
+    },
     /// SQLite cannot use the file.
     #[error("cannot open {}: {message}", file.display())]
     Sqlite {
@@ -97,6 +123,10 @@ impl OpenError {
             Self::SchemaTooOld { .. } => "schema_too_old",
             Self::NotOurs { .. } => "not_a_baton_database",
             Self::Io { .. } => "data_dir_unusable",
+            Self::Absent { .. } => "nothing_here",
+            Self::Exists { .. } => "file_exists",
+            Self::NoFolder { .. } => "no_such_folder",
+            Self::Copy { .. } => "copy_failed",
             Self::Sqlite { .. } => "store_unusable",
         }
     }
@@ -113,6 +143,10 @@ impl OpenError {
             Self::SchemaTooOld { .. } => "Start Baton once, which brings it up to date.",
             Self::NotOurs { .. } => "Move the file away or choose another folder with --data.",
             Self::Io { .. } => "Check that the folder exists on a local disk with free space and belongs to you.",
+            Self::Absent { .. } => "Start Baton there once (`baton up`), or name its data folder with --data.",
+            Self::Exists { .. } => "Name another file: none is overwritten.",
+            Self::NoFolder { .. } => "Make the folder first, or name a file in another.",
+            Self::Copy { .. } => "Check that there is room, and that the folder belongs to you.",
             Self::Sqlite { .. } => "Check the disk; if the file is damaged, restore the data folder from a backup.",
         }
     }
@@ -233,7 +267,10 @@ pub(super) fn reader(file: &Path, options: &Options) -> rusqlite::Result<Connect
 /// A connection that cannot write, to a database that has to be there and Baton's; with `newest`, of this program's own schema.
 pub(super) fn known_reader(file: &Path, newest: bool) -> Result<Connection, OpenError> {
     // SQLite's own words for this name no file.
-    File::open(file).map_err(|error| OpenError::io("read", file, error))?;
+    File::open(file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => OpenError::Absent { dir: file.parent().unwrap_or(file).to_owned() },
+        _ => OpenError::io("read", file, error),
+    })?;
     let db = reader(file, &Options::default()).map_err(|error| OpenError::sqlite(file, error))?;
     let (found, known) = (identify(&db, file)?, i64::try_from(SCHEMAS.len()).unwrap_or(i64::MAX));
     if newest && found < known {

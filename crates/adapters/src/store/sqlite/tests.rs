@@ -361,7 +361,7 @@ async fn checking_finds_what_is_wrong() {
             "UPDATE claims SET last_seq = 9 WHERE run_id = (SELECT max(run_id) FROM claims)",
             "does not end where its row says",
         ),
-        ("UPDATE counters SET active = active + 1 WHERE scope = 'user'", "counter of active runs of user"),
+        ("UPDATE counters SET active = active + 1 WHERE scope = 'user'", "counter of active runs of usr_"),
         ("INSERT INTO prose VALUES (zeroblob(16), 1, 'x')", "is in pieces"),
         ("DELETE FROM counters WHERE scope = 'global'", "counter of active runs of global"),
         ("UPDATE runs SET status = 'failed', ended_at = 1 WHERE n = 1", "is failed and can be claimed"),

@@ -8,6 +8,7 @@ use std::path::Path;
 use runtime::ports::store::{StoreError, StoreFault};
 use rusqlite::{Connection, Result};
 
+use super::super::alike::with_ids;
 use super::failure::store_error;
 use super::{OpenError, Options, Sqlite, open};
 
@@ -75,7 +76,14 @@ pub fn check_folder(data: &Path) -> std::result::Result<Vec<String>, OpenError> 
 pub fn backup_folder(data: &Path, to: &Path) -> std::result::Result<(), OpenError> {
     let file = data.join("baton.db");
     open::known_reader(&file, false)?;
-    copy(&file, to).map_err(|error| OpenError::Sqlite { file: to.to_owned(), message: error.message })
+    // Said before SQLite says it in words that name no cause. What comes in between is found when the copy is made.
+    if to.exists() {
+        return Err(OpenError::Exists { file: to.to_owned() });
+    }
+    if to.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+        return Err(OpenError::NoFolder { file: to.to_owned() });
+    }
+    copy(&file, to).map_err(|error| OpenError::Copy { file: to.to_owned(), message: error.message })
 }
 
 fn faults(db: &Connection) -> Result<Vec<String>> {
@@ -88,7 +96,7 @@ fn faults(db: &Connection) -> Result<Vec<String>> {
         "SELECT 'a row of ' || \"table\" || ' refers to nothing in ' || parent FROM pragma_foreign_key_check",
     )?);
     for invariant in INVARIANTS {
-        found.extend(lines(invariant)?);
+        found.extend(lines(invariant)?.iter().map(|line| with_ids(line)));
     }
     Ok(found)
 }

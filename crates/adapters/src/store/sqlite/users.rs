@@ -15,6 +15,13 @@ pub(super) fn owner(db: &Connection, fresh: UserId, at: u64) -> Result<UserId> {
     db.prepare_cached("SELECT id FROM users WHERE owner = 1")?.query_row([], |row| bits(row, 0).map(UserId::from_bits))
 }
 
+/// The same, if there is one.
+pub(super) fn known_owner(db: &Connection) -> Result<Option<UserId>> {
+    db.prepare_cached("SELECT id FROM users WHERE owner = 1")?
+        .query_row([], |row| bits(row, 0).map(UserId::from_bits))
+        .optional()
+}
+
 /// Stores a session's token until a time; 0 ends it.
 pub(super) fn put_session(db: &Connection, token: &str, user: UserId, until: u64) -> Result<()> {
     if until == 0 {

@@ -87,6 +87,11 @@ pub(super) struct Writer {
 }
 
 impl Writer {
+    /// One that does nothing: whatever is asked of it has stopped.
+    pub(super) fn none() -> Self {
+        Self { queue: None, thread: None }
+    }
+
     /// Gives the connection to a thread of its own.
     pub(super) fn start(db: Connection, options: &Options) -> io::Result<Self> {
         let (queue, requests) = mpsc::channel(options.queued_requests.max(1));
