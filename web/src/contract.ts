@@ -693,6 +693,11 @@ export interface components {
              */
             updated_at: number;
         };
+        /**
+         * @description What went round in circles.
+         * @enum {string}
+         */
+        Circle: "call" | "error";
         /** @description Bytes, readable where they can be. */
         Content: {
             /** @description They are UTF-8. */
@@ -874,9 +879,15 @@ export interface components {
         }) | (components["schemas"]["Usage"] & {
             /** @enum {string} */
             type: "usage";
+        }) | (components["schemas"]["RateLimit"] & {
+            /** @enum {string} */
+            type: "rate_limit";
         }) | (components["schemas"]["Budget"] & {
             /** @enum {string} */
             type: "budget";
+        }) | (components["schemas"]["LoopBroken"] & {
+            /** @enum {string} */
+            type: "loop_broken";
         }) | (components["schemas"]["Warning"] & {
             /** @enum {string} */
             type: "warning";
@@ -999,6 +1010,18 @@ export interface components {
          * @enum {string}
          */
         Intent: "generate" | "edit" | "fix";
+        /** @description See [`super::Event::LoopBroken`]. */
+        LoopBroken: {
+            /** @description What went round. */
+            circle: components["schemas"]["Circle"];
+            /**
+             * Format: int64
+             * @description How often it came.
+             */
+            times: number;
+            /** @description The call, or the error's first line. */
+            what: string;
+        };
         MessageId: string;
         /** @description A message of a chat. An assistant's message is the projection of its run: the client reads the run's events for the rest. */
         MessageView: {
@@ -1293,7 +1316,32 @@ export interface components {
          * @description How a model is reached.
          * @enum {string}
          */
-        Provider: "demo" | "compatible";
+        Provider: "demo" | "openai" | "anthropic" | "gemini" | "compatible";
+        /** @description See [`super::Event::RateLimit`]. */
+        RateLimit: {
+            /**
+             * Format: int64
+             * @description How much of it in the provider's span of time.
+             */
+            limit?: number | null;
+            /**
+             * Format: int64
+             * @description How much is left.
+             */
+            remaining?: number | null;
+            /**
+             * Format: int64
+             * @description When it is whole again, in milliseconds since the Unix epoch.
+             */
+            reset_at?: number | null;
+            /** @description What is limited: `requests`, `tokens`, `input_tokens` or `output_tokens`. */
+            scope: components["schemas"]["RateScope"];
+        };
+        /**
+         * @description What a rate limit counts.
+         * @enum {string}
+         */
+        RateScope: "requests" | "tokens" | "input_tokens" | "output_tokens";
         /** @description One replacement in a file. */
         Replacement: {
             /** @description What stands there afterwards. */
@@ -1483,6 +1531,11 @@ export interface components {
             /** @description The link; the code stands behind `#`, so that no log or Referer holds it. */
             url: string;
         };
+        /**
+         * @description What a call to a model was spent on.
+         * @enum {string}
+         */
+        Spent: "useful" | "retry" | "lost";
         /** @description See [`super::Event::Status`]. */
         Status: {
             /** @description One sentence. */
@@ -1759,8 +1812,15 @@ export interface components {
         };
         /** @description See [`super::Event::Usage`]. */
         Usage: {
+            /**
+             * Format: int64
+             * @description What that costs by the catalogue, in nanodollars; none if the model's price is not known.
+             */
+            cost?: number | null;
             /** @description The model's name. */
             model: string;
+            /** @description What it was spent on. */
+            spent?: components["schemas"]["Spent"];
             /** @description What it used. */
             tokens: components["schemas"]["TokenCount"];
         };

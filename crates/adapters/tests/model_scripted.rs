@@ -236,7 +236,7 @@ async fn what_became_of_an_answer_is_noted_and_a_stop_ends_what_stalls() {
 
 fn request(text: &str) -> ModelRequest {
     let model = ModelRef { provider: Provider::Demo, name: "scripted".into() };
-    ModelRequest { model, messages: vec![PromptMessage { speaker: Speaker::User, text: text.into() }] }
+    ModelRequest::new(model, vec![PromptMessage::new(Speaker::User, text)])
 }
 
 #[tokio::test(start_paused = true)]

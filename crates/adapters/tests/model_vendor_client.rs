@@ -1,8 +1,9 @@
-//! The vendor's official JavaScript client accepts the scripted model (tests/js/openai_client.mjs says what that means).
+//! The vendors' official JavaScript clients accept the scripted model (tests/js/*_client.mjs say what that means).
 //!
-//! It needs Node 22 and the client: `npm ci` in tests/js, or in any folder with that package.json that `BATON_JS_CLIENTS` names.
-//! Without them the test fails and says so, because a format that nobody checked is not the vendor's. It talks to this machine alone.
+//! It needs Node 22 and the clients: `npm ci` in tests/js, or in any folder with that package.json that `BATON_JS_CLIENTS` names.
+//! Without them the tests fail and say so, because a format that nobody checked is not the vendor's. They talk to this machine alone.
 #![expect(clippy::disallowed_methods, reason = "starts Node, which is the client under whose eyes the format is")]
+#![expect(clippy::unwrap_used, reason = "a test; clippy sees tests only where `#[test]` stands")]
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -31,6 +32,8 @@ rules:
   - { name: rate, when: { request: rate }, fault: { status: 429, retry_after: '9' } }
   - { name: key, when: { request: key }, fault: { status: 401 } }
   - { name: broken, when: { request: broken }, fault: { status: 500 } }
+  - { name: busy, when: { request: busy }, fault: { status: 503 } }
+  - { name: unsafe, when: { request: unsafe }, fault: { status: 400, code: content_filter } }
   - { name: error, when: { request: error }, respond: '1234567', fault: { error_after: 5 } }
   - { name: malformed, when: { request: malformed }, respond: '1234567', fault: { malformed_after: 5 } }
   - { name: break, when: { request: break }, respond: '1234567', fault: { break_after: 5 } }
@@ -39,31 +42,36 @@ rules:
   - { name: now, when: { request: later }, respond: now }
 "#;
 
-/// The folder in which the vendor's client is installed.
-fn installed() -> PathBuf {
+/// The folder in which the vendors' clients are installed.
+fn installed(package: &str) -> PathBuf {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/js");
     let folder = std::env::var_os("BATON_JS_CLIENTS").map_or_else(|| ours.clone(), PathBuf::from);
     assert!(
-        folder.join("node_modules/openai").is_dir(),
-        "the vendor's client is not installed in {}: run `npm ci --ignore-scripts` in {} (scripts/test does), or name another \
-         folder with BATON_JS_CLIENTS",
+        folder.join("node_modules").join(package).is_dir(),
+        "{package} is not installed in {}: run `npm ci --ignore-scripts` in {} (scripts/test does), or name another folder with \
+         BATON_JS_CLIENTS",
         folder.display(),
         ours.display(),
     );
     folder
 }
 
-#[tokio::test]
-async fn the_vendors_javascript_client_accepts_the_scripted_model() {
-    let folder = installed();
-    // Modules are looked up from where a script stands, so it stands beside the installed client.
-    let program = folder.join("openai_client.mjs");
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/js/openai_client.mjs");
-    if !program.exists() || std::fs::read(&program).unwrap() != std::fs::read(&ours).unwrap() {
-        std::fs::copy(&ours, &program).unwrap();
+/// Puts our program beside the installed client: modules are looked up from where a script stands.
+fn placed(folder: &Path, program: &str) -> PathBuf {
+    let (ours, there) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/js").join(program), folder.join(program));
+    if !there.exists() || std::fs::read(&there).unwrap() != std::fs::read(&ours).unwrap() {
+        std::fs::copy(&ours, &there).unwrap();
     }
+    there
+}
+
+/// Serves the script and runs a client's program against it, which is given the address with `path`.
+async fn accepts(package: &str, program: &str, path: &str, checks: usize) {
+    let folder = installed(package);
+    placed(&folder, "run.mjs");
+    let program = placed(&folder, program);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let base_url = format!("http://{}{path}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();
     let scripts = Scripts::read([("vendor.yaml", SCRIPT)]).unwrap();
     let server = serve(listener, scripts, ServeOptions::default(), stop.clone());
@@ -80,5 +88,20 @@ async fn the_vendors_javascript_client_accepts_the_scripted_model() {
     let (served, output) = tokio::join!(server, client);
     served.unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.matches("ok: ").count() == 8, "{told}");
+    assert!(output.status.success() && told.matches("ok: ").count() == checks, "{told}");
+}
+
+#[tokio::test]
+async fn openais_client_accepts_chat_completions_and_responses() {
+    accepts("openai", "openai_client.mjs", "/v1", 13).await;
+}
+
+#[tokio::test]
+async fn anthropics_client_accepts_messages() {
+    accepts("@anthropic-ai/sdk", "anthropic_client.mjs", "", 8).await;
+}
+
+#[tokio::test]
+async fn googles_client_accepts_generated_content() {
+    accepts("@google/genai", "gemini_client.mjs", "", 8).await;
 }

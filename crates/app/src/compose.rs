@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use adapters::bus::{LocalBus, RedisBus};
 use adapters::model::scripted::demo_scripts;
-use adapters::model::{Compatible, CompatibleConfig, ScriptedModel};
+use adapters::model::{Remote, RemoteConfig, ScriptedModel};
 use adapters::objects::AddressedObjects;
 use adapters::sandbox::AbsentSandbox;
 use adapters::sandbox::local::{LocalSandbox, LocalSandboxConfig};
@@ -116,8 +116,8 @@ pub async fn house(
 /// What no run that is exported may hold, as far as it is known: keys, folders and the name of this machine.
 fn private(settings: &Settings, data: &DataDir) -> Vec<String> {
     let key = match &settings.model {
-        ModelSetting::Compatible { key: Some(key), .. } => Some(key.expose().to_owned()),
-        ModelSetting::Compatible { key: None, .. } | ModelSetting::Demo => None,
+        ModelSetting::Remote { key: Some(key), .. } => Some(key.expose().to_owned()),
+        ModelSetting::Remote { key: None, .. } | ModelSetting::Demo => None,
     };
     let token = settings.shared.owner_token.as_ref().map(|token| token.expose().to_owned());
     let services = [&settings.shared.database, &settings.shared.redis];
@@ -306,19 +306,38 @@ fn model(setting: &ModelSetting, limits: &Limits, demo_speed: f64) -> anyhow::Re
             let reference = ModelRef { provider: Provider::Demo, name: DEMO.into() };
             Ok(Arc::new(ScriptedModel::new(scripts.at_speed(demo_speed), reference).with_limits(limits)))
         }
-        ModelSetting::Compatible { name, url, key } => {
-            let config = CompatibleConfig {
+        ModelSetting::Remote { provider, name, url, key } => {
+            let config = RemoteConfig {
+                provider: *provider,
                 base_url: url.clone(),
                 key: key.clone(),
                 model: name.clone(),
                 limits: limits.clone(),
             };
-            let model = Compatible::new(config).map_err(|error| {
-                Refusal::usage(error.to_string(), "see BATON_MODEL, BATON_MODEL_URL and BATON_MODEL_KEY")
-            })?;
-            Ok(Arc::new(model))
+            Ok(Arc::new(remote(config)?))
         }
     }
+}
+
+fn remote(config: RemoteConfig) -> anyhow::Result<Remote> {
+    Remote::new(config)
+        .map_err(|error| Refusal::usage(error.to_string(), "see BATON_MODEL, BATON_MODEL_URL and BATON_MODEL_KEY"))
+}
+
+/// Asks the model's server whether it takes the key and has the model, which costs nothing. Nothing to ask for the demo.
+///
+/// # Errors
+/// What the server said, or that it does not answer.
+pub async fn confirm(settings: &Settings) -> anyhow::Result<()> {
+    let ModelSetting::Remote { provider, name, url, key } = &settings.model else { return Ok(()) };
+    let config = RemoteConfig {
+        provider: *provider,
+        base_url: url.clone(),
+        key: key.clone(),
+        model: name.clone(),
+        limits: settings.limits.clone(),
+    };
+    Ok(remote(config)?.confirm().await?)
 }
 
 /// The model for a person; a key only as stars.
@@ -328,8 +347,9 @@ pub fn model_words(setting: &ModelSetting) -> String {
             "demo, a built-in script and no AI model (BATON_MODEL, BATON_MODEL_URL and BATON_MODEL_KEY set a real one)"
                 .into()
         }
-        ModelSetting::Compatible { name, url, key } => {
-            format!("{name} at {url}, {}", if key.is_some() { "key ***" } else { "no key" })
+        ModelSetting::Remote { provider, name, url, key } => {
+            let key = if key.is_some() { "key ***" } else { "no key" };
+            format!("{name} of {} at {url}, {key}", config::provider_words(*provider))
         }
     }
 }

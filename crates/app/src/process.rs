@@ -30,7 +30,7 @@ pub struct PlaceArgs {
     /// Name of the model, as its server calls it [env: BATON_MODEL] [default: demo, a built-in script]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Base URL of an OpenAI-compatible server [env: BATON_MODEL_URL]; a key is given as BATON_MODEL_KEY
+    /// Base URL of the model's server [env: BATON_MODEL_URL]; a key is given as BATON_MODEL_KEY
     #[arg(long, value_name = "URL")]
     model_url: Option<String>,
     /// Divide the demo's delays by this; 0: no delays at all

@@ -60,10 +60,13 @@ limits! {
     turns_per_run = 12, "turns", "Questions to the model in one run (E14).";
     tools_per_turn = 12, "calls", "Tool calls of one turn (E14).";
     tools_per_run = 24, "calls", "Tool calls of one run (E14).";
+    continuations_per_turn = 3, "calls", "How often an answer that reached the model's output limit is carried on within its turn.";
     nudges_per_run = 1, "nudges", "Reminders to a model that did nothing (E13).";
     fix_rounds = 3, "rounds", "Turns that mend a failed check or build, in a row.";
-    loop_repeats = 3, "times", "The same tool, input and result within the loop window stops the run.";
+    loop_repeats = 3, "times", "The same call with the same result within the loop window, or the same error in a row: another approach is asked for, then the run stops.";
     loop_window = 8, "calls", "Latest tool calls that the loop detector looks at.";
+    run_cost_cents = 0, "cents", "Money that one run may spend on models, by the catalogue's prices; 0: any (N6).";
+    run_tokens = 0, "tokens", "Tokens that one run may use, prompts and answers together; 0: any (N6).";
     response_bytes = 4 * MIB, "bytes", "One response of a model (E14).";
     prompt_bytes = 2 * MIB, "bytes", "One prompt, before it is sent.";
     tool_result_bytes = 64 * KIB, "bytes", "One tool's result as the model sees it.";
@@ -74,7 +77,7 @@ limits! {
     model_first_byte_local_ms = 600_000, "ms", "The same for a model on this machine or network, which may be loading.";
     model_idle_ms = 60_000, "ms", "Silence in the middle of a stream.";
     step_attempts = 3, "attempts", "Attempts of one step when the error may pass (D4).";
-    step_recoveries = 10, "attempts", "Further attempts of one step after workers died in it, or had no room to write.";
+    step_recoveries = 10, "attempts", "Further attempts of one step after workers died in it, gave it back or had no room to write.";
     retry_base_ms = 500, "ms", "First delay between attempts; doubles, with full jitter.";
     retry_most_ms = 15_000, "ms", "Longest delay between attempts.";
     run_wall_ms = 30 * 60_000, "ms", "A run's whole time.";

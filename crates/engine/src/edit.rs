@@ -1,4 +1,11 @@
 //! Patching a file, and refusing a whole-file write that is not whole. Pure text in, text out.
+//!
+//! A SEARCH text is looked for exactly. If it is nowhere, lines are compared without the blanks at their ends, since models get
+//! indentation wrong far more often than words; what is found like that is reported, and the log holds the text that really stood there.
+
+mod loose;
+
+use std::ops::Range;
 
 use contract::event::Replacement;
 
@@ -7,41 +14,81 @@ use contract::event::Replacement;
 pub struct BadEdit {
     /// Stable code: `edit_no_match` or `edit_ambiguous`.
     pub code: &'static str,
-    /// What to do about it.
+    /// What to do about it; with the lines that come nearest, if any do.
     pub reason: String,
+}
+
+/// A patch that was applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// The file afterwards.
+    pub text: String,
+    /// The replacements as they were made: each search text occurs exactly.
+    pub blocks: Vec<Replacement>,
+    /// Blocks that matched only without the blanks at the ends of lines, from 1.
+    pub loose: Vec<usize>,
 }
 
 /// Applies replacements in order. Each text to be replaced must occur exactly once, in the text as the former ones left it.
 ///
 /// Line ends of the file are kept: a patch written with LF applies to a file with CRLF.
-pub fn apply(text: &str, blocks: &[Replacement]) -> Result<String, BadEdit> {
+pub fn apply(text: &str, blocks: &[Replacement]) -> Result<Edited, BadEdit> {
     let crlf = text.contains("\r\n");
-    let mut text = text.to_owned();
+    let mut done = Edited { text: text.to_owned(), blocks: vec![], loose: vec![] };
     for (n, block) in (1..).zip(blocks) {
-        let (search, replace) = (adapt(&block.search, crlf), adapt(&block.replace, crlf));
-        let mut found = text.match_indices(&search).map(|(at, _)| at);
-        let (first, second) = (found.next(), found.next());
-        let bad = |code, what: &str| Err(BadEdit { code, reason: format!("block {n}: the SEARCH text {what}") });
-        match (search.is_empty(), first, second) {
-            (true, _, _) => return bad("edit_no_match", "is empty; write the whole file with <file> instead"),
-            (_, None, _) => {
-                return bad("edit_no_match", "does not occur in the file; copy it exactly from the file as it is now");
-            }
-            (_, Some(_), Some(_)) => {
-                return bad("edit_ambiguous", "occurs more than once; take in more lines around it");
-            }
-            (_, Some(at), None) => {
-                text.replace_range(at..at + search.len() + dropped(&text, at, &search, &replace), &replace)
-            }
+        let block = Replacement { search: adapt(&block.search, crlf), replace: adapt(&block.replace, crlf) };
+        let bad = |code, what: String| BadEdit { code, reason: format!("block {n}: the SEARCH text {what}") };
+        if block.search.is_empty() {
+            return Err(bad("edit_no_match", "is empty; write the whole file with <file> instead".into()));
         }
+        let (at, exact) = match find(&done.text, &block.search) {
+            Found::Once(at) => (at, block),
+            Found::Often => {
+                return Err(bad("edit_ambiguous", "occurs more than once; take in more lines around it".into()));
+            }
+            Found::Nowhere => match loose::find(&done.text, &block) {
+                loose::Found::Once(at, exact) => {
+                    done.loose.push(n);
+                    (at, exact)
+                }
+                loose::Found::Often => {
+                    let what = "occurs only with other indentation, and more than once; copy it exactly, with more lines around it";
+                    return Err(bad("edit_ambiguous", what.into()));
+                }
+                loose::Found::Nowhere(nearest) => {
+                    let nearest = nearest.map(|lines| format!(". The nearest lines are:\n{lines}")).unwrap_or_default();
+                    let what =
+                        format!("does not occur in the file; copy it exactly from the file as it is now{nearest}");
+                    return Err(bad("edit_no_match", what));
+                }
+            },
+        };
+        let more = dropped(&done.text, &at, &exact.replace);
+        done.text.replace_range(at.start..at.end + more, &exact.replace);
+        done.blocks.push(exact);
     }
-    Ok(text)
+    Ok(done)
+}
+
+enum Found {
+    Once(Range<usize>),
+    Often,
+    Nowhere,
+}
+
+fn find(text: &str, search: &str) -> Found {
+    let mut found = text.match_indices(search);
+    match (found.next(), found.next()) {
+        (Some((at, _)), None) => Found::Once(at..at + search.len()),
+        (Some(_), Some(_)) => Found::Often,
+        (None, _) => Found::Nowhere,
+    }
 }
 
 /// Bytes of the line break that goes with whole lines which are replaced by nothing, so that no empty line stays behind.
-fn dropped(text: &str, at: usize, search: &str, replace: &str) -> usize {
-    let whole_lines = at == 0 || text[..at].ends_with('\n');
-    let rest = &text[at + search.len()..];
+fn dropped(text: &str, at: &Range<usize>, replace: &str) -> usize {
+    let whole_lines = at.start == 0 || text[..at.start].ends_with('\n');
+    let rest = &text[at.end..];
     match (replace.is_empty() && whole_lines, rest.starts_with("\r\n"), rest.starts_with('\n')) {
         (true, true, _) => 2,
         (true, false, true) => 1,
@@ -98,6 +145,8 @@ mod tests {
             ("a b c", vec![block("b", "x")], Ok("a x c")),
             ("a b c", vec![block("b", "x"), block("x c", "y")], Ok("a y")),
             ("a b b", vec![block("b", "x")], Err("edit_ambiguous")),
+            ("a\n b\n\tb\n", vec![block("  b", "x")], Err("edit_ambiguous")),
+            (" b\nx b\n", vec![block("\tb", "y")], Err("edit_ambiguous")),
             ("a b c", vec![block("d", "x")], Err("edit_no_match")),
             ("a b c", vec![block("", "x")], Err("edit_no_match")),
             ("a\r\nb\r\n", vec![block("a\nb", "c\nd")], Ok("c\r\nd\r\n")),
@@ -106,7 +155,7 @@ mod tests {
             ("cost", vec![block("cost", "$' $& $1")], Ok("$' $& $1")),
         ];
         for (text, blocks, want) in cases {
-            let got = apply(text, &blocks);
+            let got = apply(text, &blocks).map(|done| done.text);
             assert_eq!(got.as_deref().map_err(|e| e.code), want, "{text:?} {blocks:?}");
         }
     }

@@ -5,7 +5,9 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod catalogue;
 pub mod check;
+pub mod circle;
 pub mod edit;
 pub mod outcome;
 pub mod playbook;

@@ -4,9 +4,9 @@
 //! not here (the log has them); the state holds their hashes.
 
 use contract::event::{
-    Author, Budget, BuildError, BuildState, Event, Finish, NewEvent, PreviewKind, PreviewProblem, Session, StepAdded,
-    StepKind, StepRetry, StepState, StepStatus, StopReason, TokenCount, ToolFinished, ToolInput, ToolOutput,
-    ToolRequested, ToolStarted, ToolStatus,
+    Author, Budget, BuildError, BuildState, Circle, Event, Finish, LoopBroken, NewEvent, PreviewKind, PreviewProblem,
+    Session, StepAdded, StepKind, StepRetry, StepState, StepStatus, StopReason, TokenCount, ToolFinished, ToolInput,
+    ToolOutput, ToolRequested, ToolStarted, ToolStatus,
 };
 use contract::{CallId, ProjectPath, StepId};
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,8 @@ pub enum Cause {
     Nudge,
     /// A check or build failed; this is what it said.
     Mend(String),
+    /// The former turns went round in circles with this call.
+    Circle(String),
 }
 
 /// Code of the problem that counts as a fault of the project: nothing is on the screen.
@@ -170,6 +172,19 @@ impl Performed {
     }
 }
 
+/// Calls that went round in circles, once: after them another approach is asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Looped {
+    /// The turn in which that was seen.
+    pub step: StepId,
+    /// The first of the calls that were the same.
+    pub first: CallId,
+    /// How many calls there were then. What came before does not count towards the next circle.
+    pub calls: usize,
+    /// The call, for the model.
+    pub what: String,
+}
+
 /// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunState {
@@ -189,6 +204,10 @@ pub struct RunState {
     pub dirty: bool,
     /// Checks and builds that failed since one succeeded.
     pub failed_rounds: u32,
+    /// What the latest failed check or build said, without what is different each time, and how often it came in a row.
+    pub same_error: Option<(String, u32)>,
+    /// The circle that was broken, if there was one.
+    pub looped: Option<Looped>,
     /// Nudges so far.
     pub nudges: u32,
     /// Hash of the manifest of what the last build made, if it succeeded.
@@ -203,6 +222,8 @@ pub struct RunState {
     pub timed_out: bool,
     /// Tokens so far.
     pub tokens: TokenCount,
+    /// What they cost, as far as prices are known, in nanodollars.
+    pub cost: u64,
     /// Whether a version was published in this run.
     pub published: bool,
     /// The instant page of the files as they are now, if it was shown (N7).
@@ -319,10 +340,11 @@ impl RunState {
                 open.into_iter().for_each(|call| call.fold(entry.at, &entry.event));
             }
             Event::BuildStatus(_) | Event::VersionCreated(_) | Event::Usage(_) => self.fold_outputs(&entry.event),
+            Event::LoopBroken(broken) => self.circled(entry, broken),
             Event::RunStarted(_) | Event::TimerFired(_) | Event::PhaseChange(_) | Event::Status(_) => {}
             Event::TurnStarted(_) | Event::ThinkingStarted(_) | Event::ThinkingDelta(_) | Event::ThinkingEnded(_) => {}
             Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::FileStarted(_) | Event::FileDelta(_) => {}
-            Event::PreviewUrl(_) | Event::PreviewProblem(_) | Event::Warning(_) => {}
+            Event::PreviewUrl(_) | Event::PreviewProblem(_) | Event::RateLimit(_) | Event::Warning(_) => {}
             Event::Error(error) => self.fault(entry, error),
         }
     }
@@ -364,6 +386,7 @@ impl RunState {
         }
         if state.state == StepStatus::Failed && matches!(kind, StepKind::Check | StepKind::Build) {
             self.failed_rounds += 1;
+            self.failed_again(kind);
             self.blank.iter_mut().for_each(|blank| blank.told = true);
         }
     }
@@ -417,6 +440,26 @@ impl RunState {
         if let Some(step) = self.steps.iter_mut().find(|s| s.id == retry.id) {
             step.failures += 1;
             step.retry_at = Some(at.saturating_add(retry.delay_ms));
+        }
+    }
+
+    /// Remembers what a check or build said, and whether it said the same the last time.
+    fn failed_again(&mut self, kind: StepKind) {
+        let build = self.build_error.as_ref().filter(|_| kind == StepKind::Build);
+        let said = build.map(|error| error.log_tail.clone()).filter(|log| !log.is_empty());
+        let reason = self.steps.iter().rev().find(|s| s.kind == kind).and_then(|s| s.reason.clone());
+        let print = crate::circle::print(&said.or(reason).unwrap_or_default());
+        let times = self.same_error.take().filter(|(former, _)| *former == print).map_or(0, |(_, times)| times);
+        self.same_error = Some((print, times + 1));
+    }
+
+    fn circled(&mut self, entry: &NewEvent, broken: &LoopBroken) {
+        let Some(((step, _), last)) = entry.step.as_ref().zip(self.calls.last()) else { return };
+        if broken.circle == Circle::Call {
+            let same = |call: &&Call| call.input == last.input && call.is_recorded();
+            let first = self.calls.iter().find(same).unwrap_or(last).id.clone();
+            let (calls, what) = (self.calls.len(), broken.what.clone());
+            self.looped = Some(Looped { step: step.clone(), first, calls, what });
         }
     }
 
@@ -511,12 +554,14 @@ impl RunState {
         } else if let Event::VersionCreated(_) = event {
             self.published = true;
             self.failed_rounds = 0;
+            self.same_error = None;
         } else if let Event::Usage(usage) = event {
             let (sum, more) = (&mut self.tokens, usage.tokens);
             sum.input = sum.input.saturating_add(more.input);
             sum.cached = sum.cached.saturating_add(more.cached);
             sum.output = sum.output.saturating_add(more.output);
             sum.reasoning = sum.reasoning.saturating_add(more.reasoning);
+            self.cost = self.cost.saturating_add(usage.cost.unwrap_or(0));
         }
     }
 }

@@ -111,6 +111,7 @@ pub fn step(limits: &Limits, state: &RunState, entry: &NewEvent) -> Decision {
                 stop(state, d);
             }
         }
+        Event::Usage(_) => spent(limits, state, d),
         Event::RunQueued(_)
         | Event::Session(_)
         | Event::PhaseChange(_)
@@ -139,10 +140,27 @@ pub fn step(limits: &Limits, state: &RunState, entry: &NewEvent) -> Decision {
         | Event::PreviewUrl(_)
         | Event::PreviewProblem(_)
         | Event::VersionCreated(_)
-        | Event::Usage(_)
+        | Event::RateLimit(_)
+        | Event::LoopBroken(_)
         | Event::Warning(_) => {}
     }
     decision
+}
+
+/// Nanodollars of a cent.
+const CENT: u64 = 10_000_000;
+
+/// What the run has used of its money and tokens is told once a call has ended; then it finishes what it has (E14, N6).
+fn spent(limits: &Limits, state: &RunState, d: &mut Decision) {
+    let tokens = state.tokens.input.saturating_add(state.tokens.output);
+    for (used, value, limit) in
+        [(state.cost / CENT, limits.run_cost_cents, "run_cost_cents"), (tokens, limits.run_tokens, "run_tokens")]
+    {
+        if value > 0 && used >= value && state.stop.is_none() {
+            let stop = StopReason::CostBudgetExceeded;
+            return d.say(Budget { stop, limit: limit.into(), used, value });
+        }
+    }
 }
 
 /// A worker has the run. What was in hand when the former one died begins again; on an empty graph, the playbook begins.

@@ -8,6 +8,7 @@ use contract::event::{Budget, StepStatus, StopReason, ToolFinished, ToolInput, T
 use contract::{CallId, Limits, StepId};
 use sha2::{Digest, Sha256};
 
+use crate::circle;
 use crate::state::{Call, RunState};
 use crate::step::{Decision, Effect, end_if_stopped, settle, stopping};
 
@@ -55,15 +56,7 @@ fn counts(state: &RunState, call: &Call) -> bool {
 /// A call has its result.
 pub fn finished(limits: &Limits, state: &RunState, id: &CallId, d: &mut Decision) {
     let Some(call) = state.calls.iter().find(|c| c.id == *id) else { return };
-    if loops(limits, state, call) && state.stop.is_none() {
-        let (used, value) = (limits.loop_repeats, limits.loop_repeats);
-        d.say_of(
-            &call.step,
-            call.attempt,
-            Budget { stop: StopReason::LoopDetected, limit: "loop_repeats".into(), used, value },
-        );
-        d.effects.push(Effect::StopTurn { step: call.step.clone() });
-    }
+    circle::of_call(limits, state, call, d);
     if !stopping(state)
         && state.step(&call.step).is_some_and(|s| s.fault.is_none())
         && let Some(next) = state.calls_of(&call.step).find(|c| c.result.is_none())
@@ -200,18 +193,4 @@ fn check(limits: &Limits, input: &ToolInput) -> Result<(), String> {
         }
         ToolInput::WebSearch { .. } | ToolInput::UrlScrape { .. } | ToolInput::Skill { .. } => Ok(()),
     }
-}
-
-/// The same call with the same result, again and again (contracts.md § 3).
-fn loops(limits: &Limits, state: &RunState, call: &Call) -> bool {
-    let alike = |c: &&Call| {
-        // What was interrupted or given up says nothing about going round in circles.
-        let (Some(a), Some(b), true) = (&c.result, &call.result, c.is_recorded() && call.is_recorded()) else {
-            return false;
-        };
-        c.input == call.input && a.status == b.status && a.output == b.output && !a.replayed && !b.replayed
-    };
-    let window = usize::try_from(limits.loop_window).unwrap_or(usize::MAX);
-    let finished = state.calls.iter().rev().filter(|c| c.result.is_some()).take(window);
-    finished.filter(alike).count() as u64 >= limits.loop_repeats
 }

@@ -202,7 +202,9 @@ fn a_build_that_fails_is_mended_and_then_told_honestly() {
         play.end_turn(&format!("turn-{round}"), 1, true);
         play.set(&format!("check-{round}"), 1, StepStatus::Completed, None);
         let next = round + 1;
-        let want = format!("+turn-{next}, turn-{next}#1 running > start turn-{next}#1");
+        // The same error after two repairs: another approach is asked for (N6).
+        let again = if round == 3 { "loop_broken, " } else { "" };
+        let want = format!("{again}+turn-{next}, turn-{next}#1 running > start turn-{next}#1");
         assert_eq!(play.build_fails(&format!("build-{round}")), want);
         let mended = &play.state.turns.last().unwrap().cause;
         assert!(matches!(mended, engine::state::Cause::Mend(why) if why.contains("line 3")), "{mended:?}");
@@ -247,7 +249,8 @@ fn an_app_that_shows_nothing_is_mended_before_it_is_published() {
         let why = play.state.shows_nothing().map(str::to_owned);
         assert!(why.as_ref().is_some_and(|why| why.contains("x is not defined")), "{why:?}");
         let next = format!("turn-{}", round + 1);
-        let want = format!("+{next}, {next}#1 running > start {next}#1");
+        let again = if round == 3 { "loop_broken, " } else { "" };
+        let want = format!("{again}+{next}, {next}#1 running > start {next}#1");
         assert_eq!(play.set(&check, 1, StepStatus::Failed, why.as_deref()), want);
         assert!(!play.state.is_to_be_mended(), "it is told once");
     }
@@ -351,11 +354,12 @@ fn limits_are_told_as_those_limits() {
     );
 }
 
+/// Going round in circles: first another approach is asked for, then the run stops and says what it took (contracts.md § 3).
 #[test]
-fn going_round_in_circles_stops_the_run() {
+fn going_round_in_circles_changes_the_approach_once_and_then_stops_the_run() {
     let mut play = Play::begun("a list");
-    let same = |n: u32| ToolFinished {
-        call_id: CallId::new(format!("turn-1.1.{n}")),
+    let same = |turn: u32, n: u32| ToolFinished {
+        call_id: CallId::new(format!("turn-{turn}.1.{n}")),
         status: ToolStatus::Failed,
         exit_code: Some(1),
         output: "no".into(),
@@ -363,13 +367,22 @@ fn going_round_in_circles_stops_the_run() {
         duration_ms: n.into(),
         replayed: false,
     };
-    for n in 1..=3 {
-        play.ask("turn-1", 1, n, "ls");
-    }
-    play.feed(Some(("turn-1", 1)), same(1));
-    play.feed(Some(("turn-1", 1)), same(2));
-    assert_eq!(play.feed(Some(("turn-1", 1)), same(3)), "limit loop_repeats > enough turn-1");
-    assert_eq!(play.end_turn("turn-1", 1, false), "turn-1#1 completed, completed loop_detected");
+    let circle = |play: &mut Play, turn: u32| {
+        let step = format!("turn-{turn}");
+        for n in 1..=3 {
+            play.ask(&step, 1, n, "ls");
+        }
+        play.feed(Some((&step, 1)), same(turn, 1));
+        play.feed(Some((&step, 1)), same(turn, 2));
+        play.feed(Some((&step, 1)), same(turn, 3))
+    };
+    assert_eq!(circle(&mut play, 1), "loop_broken > enough turn-1");
+    let next = play.end_turn("turn-1", 1, false);
+    assert_eq!(next, "turn-1#1 completed, +turn-2, turn-2#1 running > start turn-2#1");
+    let cause = &play.state.turns.last().unwrap().cause;
+    assert!(matches!(cause, engine::state::Cause::Circle(what) if what.contains("ls")), "{cause:?}");
+    assert_eq!(circle(&mut play, 2), "limit loop_repeats > enough turn-2", "what came before does not count again");
+    assert_eq!(play.end_turn("turn-2", 1, false), "turn-2#1 completed, completed loop_detected");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use contract::{CallId, Limits, ProjectPath, StepId};
 use crate::Project;
 use crate::project::sha256;
 
+const INCOMPLETE: &str = "the file was cut off and dropped; write it again, whole";
 /// Folders that belong to tools and are never written by a model.
 const PROTECTED: [&str; 3] = ["node_modules", ".git", "dist"];
 
@@ -62,7 +63,7 @@ impl Ingest {
             Frame::FileStart { path } => self.file_started(limits, project, path),
             Frame::FileContent { content } => self.file_content(limits, content.into_owned()),
             Frame::FileEnd { complete } => self.file_ended(limits, project, complete),
-            Frame::Edit { path, blocks } => vec![edit(limits, project, path, blocks)],
+            Frame::Edit { path, blocks } => edit(limits, project, path, blocks),
             Frame::Delete { path } => vec![match project.file(&path) {
                 Some(_) => FileDeleted { path, by: Author::Model }.into(),
                 None => rejected(&path, "no_such_file", "there is no such file"),
@@ -88,6 +89,9 @@ impl Ingest {
     }
 
     fn file_started(&mut self, limits: &Limits, project: &Project, path: ProjectPath) -> Vec<Event> {
+        // Begun anew after an answer that was cut off; another one instead leaves the former incomplete.
+        let left = self.file.take().filter(|open| !open.refused && open.path != path);
+        let left = left.map(|open| rejected(&open.path, "incomplete", INCOMPLETE));
         let full = project.file(&path).is_none() && project.files().len() as u64 >= limits.project_files;
         let refusal = if is_protected(&path) {
             Some(rejected(&path, "protected_path", "this folder belongs to tools and is not written by hand"))
@@ -107,7 +111,7 @@ impl Ingest {
             None
         };
         self.file = Some(OpenFile { path: path.clone(), bytes: 0, refused: refusal.is_some() });
-        vec![refusal.unwrap_or_else(|| FileStarted { path }.into())]
+        left.into_iter().chain([refusal.unwrap_or_else(|| FileStarted { path }.into())]).collect()
     }
 
     fn file_content(&mut self, limits: &Limits, text: String) -> Vec<Event> {
@@ -125,7 +129,7 @@ impl Ingest {
     fn file_ended(&mut self, limits: &Limits, project: &Project, complete: bool) -> Vec<Event> {
         let Some(file) = self.file.take().filter(|f| !f.refused) else { return vec![] };
         if !complete {
-            return vec![rejected(&file.path, "incomplete", "the file was cut off and dropped; write it again, whole")];
+            return vec![rejected(&file.path, "incomplete", INCOMPLETE)];
         }
         let text = project.open_text(&file.path).unwrap_or_default();
         let former = project.file(&file.path).map_or(0, |old| old.content.len() as u64);
@@ -159,21 +163,26 @@ pub(crate) fn is_protected(path: &ProjectPath) -> bool {
     path.as_str().split('/').next().is_some_and(|first| PROTECTED.contains(&first))
 }
 
-fn edit(limits: &Limits, project: &Project, path: ProjectPath, blocks: Vec<Replacement>) -> Event {
+fn edit(limits: &Limits, project: &Project, path: ProjectPath, blocks: Vec<Replacement>) -> Vec<Event> {
     let Some(text) = project.text(&path) else {
-        return rejected(&path, "no_such_file", "there is no such file, or it is not text; write it whole with <file>");
+        let reason = "there is no such file, or it is not text; write it whole with <file>";
+        return vec![rejected(&path, "no_such_file", reason)];
     };
     match engine::edit::apply(text, &blocks) {
-        Ok(text) if text.len() as u64 > limits.project_file_bytes => rejected(
+        Ok(done) if done.text.len() as u64 > limits.project_file_bytes => vec![rejected(
             &path,
             "file_too_large",
             &format!("the file would be larger than {} bytes", limits.project_file_bytes),
-        ),
-        Ok(text) => {
-            let (bytes, sha256) = (text.len() as u64, sha256(text.as_bytes()));
-            FileEdited { path, blocks, bytes, sha256 }.into()
+        )],
+        Ok(done) => {
+            let (bytes, sha256) = (done.text.len() as u64, sha256(done.text.as_bytes()));
+            let loose = done.loose.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let message = format!("{path}: block {loose} matched only without the blanks at the ends of its lines");
+            let warning = Warning { code: "edit_matched_loosely".into(), message };
+            let edited = FileEdited { path, blocks: done.blocks, bytes, sha256 };
+            std::iter::once(edited.into()).chain((!loose.is_empty()).then(|| warning.into())).collect()
         }
-        Err(bad) => rejected(&path, bad.code, &bad.reason),
+        Err(bad) => vec![rejected(&path, bad.code, &bad.reason)],
     }
 }
 

@@ -36,6 +36,7 @@ use std::sync::{Arc, OnceLock};
 
 use contract::Limits;
 use contract::event::ModelRef;
+use engine::catalogue::{Catalogue, ModelFacts};
 use tokio::sync::Semaphore;
 
 pub use admission::MessageError;
@@ -130,6 +131,7 @@ pub struct Runtime {
     pub template: Template,
     published: views::Published,
     instant: instant::Instant,
+    catalogue: Catalogue,
     /// Models that may be asked at once.
     model_operations: Semaphore,
     /// See [`Runtime::keep_private`].
@@ -145,13 +147,30 @@ impl Runtime {
         let (published, instant) = (views::Published::default(), instant::Instant::new(&limits, &template));
         let model_operations = Semaphore::new(most);
         let private = OnceLock::new();
-        Arc::new(Self { ports, limits, live, preview, template, published, instant, model_operations, private })
+        let catalogue = Catalogue::own().unwrap_or_default();
+        Arc::new(Self {
+            ports,
+            limits,
+            live,
+            preview,
+            template,
+            published,
+            instant,
+            catalogue,
+            model_operations,
+            private,
+        })
     }
 
     /// Names words that no exported run may hold, such as the home folder and keys. The first call counts.
     pub fn keep_private(&self, words: Vec<String>) {
         // A second call finds it done.
         let _ = self.private.set(words);
+    }
+
+    /// What is known of a model.
+    pub fn facts(&self, model: &ModelRef) -> ModelFacts {
+        self.catalogue.find(model.provider.as_str(), &model.name)
     }
 
     fn private_words(&self) -> impl Iterator<Item = &str> {

@@ -208,7 +208,8 @@ impl Project {
                 }
             }
             Event::FileEdited(edit) => {
-                let edited = self.text(&edit.path).and_then(|text| engine::edit::apply(text, &edit.blocks).ok());
+                let edited =
+                    self.text(&edit.path).and_then(|text| Some(engine::edit::apply(text, &edit.blocks).ok()?.text));
                 if let Some(text) = edited {
                     self.put(edit.path.clone(), text.into(), edit.sha256.clone(), Author::Model);
                 }
@@ -249,7 +250,8 @@ impl Project {
             Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::ToolRequested(_) => {}
             Event::StepRetry(_) | Event::ToolOutput(_) | Event::BuildStatus(_) => {}
             Event::PreviewUrl(_) | Event::PreviewProblem(_) => {}
-            Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) | Event::Warning(_) | Event::Error(_) => {}
+            Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) => {}
+            Event::RateLimit(_) | Event::LoopBroken(_) | Event::Warning(_) | Event::Error(_) => {}
         }
         None
     }

@@ -108,7 +108,8 @@ fn row(state: &RunState, entry: &NewEvent) -> Option<RowChange> {
         | Event::PreviewUrl(_)
         | Event::PreviewProblem(_)
         | Event::VersionCreated(_)
-        | Event::Usage(_) => None,
-        Event::Budget(_) | Event::Warning(_) | Event::Error(_) => None,
+        | Event::Usage(_)
+        | Event::RateLimit(_) => None,
+        Event::Budget(_) | Event::LoopBroken(_) | Event::Warning(_) | Event::Error(_) => None,
     }
 }

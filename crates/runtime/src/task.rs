@@ -15,7 +15,7 @@ use std::time::Duration;
 use contract::api::Role;
 use contract::event::{
     Author, Budget, Event, FileCompleted, FileDeleted, Finish, Head, ModelRef, NewEvent, PreviewProblem, RunFailed,
-    RunStarted, Said, Session, StepKind, StepState, StepStatus, StopReason, TimerFired, TurnCompleted, Usage, Work,
+    RunStarted, Said, Session, StepKind, StepState, StepStatus, StopReason, TimerFired, TurnCompleted, Work,
 };
 use contract::{ProjectPath, StepId};
 use engine::prompt::{Material, PromptMessage, Speaker};
@@ -257,10 +257,6 @@ impl Task {
             }
             Report::TurnEnded { step, finish, bytes, usage } if self.is_current(&step) => {
                 let done = self.turns.remove(&step.0).is_some_and(|t| t.done);
-                if let Some(tokens) = usage {
-                    let model = self.model().name;
-                    self.push(round, Some(step.clone()), Usage { model, tokens }.into(), None);
-                }
                 let turn = self.state.count(StepKind::Turn);
                 let completed = Event::from(TurnCompleted { turn, finish, done, bytes, usage });
                 // Nothing of it has to be fetched.
@@ -491,7 +487,7 @@ impl Task {
             text_of: &|sha256| self.project.written(sha256),
         };
         match engine::prompt::compose(&material) {
-            Ok(messages) => self.hands.turn(step, ModelRequest { model: self.model(), messages }),
+            Ok(messages) => self.hands.turn(step, ModelRequest::new(self.model(), messages)),
             Err(too_large) => {
                 let turn = self.state.count(StepKind::Turn);
                 let budget = Budget {
@@ -545,7 +541,7 @@ async fn history(
             Role::User => Speaker::User,
             Role::Assistant => Speaker::Assistant,
         };
-        PromptMessage { speaker, text: said.text }
+        PromptMessage::new(speaker, said.text)
     };
     Ok(said.into_iter().map(message).collect())
 }

@@ -1,12 +1,11 @@
-//! The suite of the model port on both adapters: the scripted model in process, and the HTTP client against the same script.
+//! The suite of the model port on all adapters: the scripted model in process, and the client of each wire format against a server of
+//! the same script.
 #![expect(clippy::unwrap_used, reason = "a test; clippy sees tests only where `#[test]` stands")]
 
-use std::sync::Arc;
-
 use adapters::model::scripted::{Ledger, Script, ServeOptions, serve};
-use adapters::model::{Compatible, CompatibleConfig, ScriptedModel, Scripts, Secret};
+use adapters::model::{Remote, RemoteConfig, ScriptedModel, Scripts, Secret};
 use contract::event::{ModelRef, Provider};
-use runtime::ports::model::Model;
+use runtime::ports::model::Model as _;
 use sim::conformance::model::{SCRIPT, holds, limits};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -23,22 +22,43 @@ async fn the_scripted_model_in_process_holds() {
     holds(&model).await;
 }
 
-#[tokio::test]
-async fn the_http_client_against_the_scripted_server_holds() {
+/// E2, E6, E23: the same promises over each wire format, through the client that a real server is asked with.
+async fn the_client_holds_over(provider: Provider, path: &str, format: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let base_url = format!("http://{}/{path}", listener.local_addr().unwrap());
     let key = Secret::new("sk-conformance");
     let ledger = Ledger::default();
     let options = ServeOptions { model: Some("m".into()), key: key.clone(), ledger: ledger.clone() };
     let stop = CancellationToken::new();
     let server = serve(listener, scripts(), options, stop.clone());
     let client = async {
-        let model: Arc<dyn Model> =
-            Arc::new(Compatible::new(CompatibleConfig { base_url, key, model: "m".into(), limits: limits() }).unwrap());
-        holds(model.as_ref()).await;
+        let config = RemoteConfig { provider, base_url, key, model: "m".into(), limits: limits() };
+        let model = Remote::new(config).unwrap();
+        holds(&model).await;
+        model.confirm().await.unwrap();
         stop.cancel();
     };
     let (served, ()) = tokio::join!(server, client);
     served.unwrap();
-    assert!(ledger.entries().iter().all(|entry| entry.key && entry.stream));
+    assert!(ledger.entries().iter().all(|entry| entry.key && entry.format == format));
+}
+
+#[tokio::test]
+async fn chat_completions_of_the_scripted_server_hold() {
+    the_client_holds_over(Provider::Compatible, "v1", "chat_completions").await;
+}
+
+#[tokio::test]
+async fn responses_of_the_scripted_server_hold() {
+    the_client_holds_over(Provider::Openai, "v1", "responses").await;
+}
+
+#[tokio::test]
+async fn messages_of_the_scripted_server_hold() {
+    the_client_holds_over(Provider::Anthropic, "v1", "messages").await;
+}
+
+#[tokio::test]
+async fn content_generated_by_the_scripted_server_holds() {
+    the_client_holds_over(Provider::Gemini, "v1beta", "generate_content").await;
 }

@@ -162,7 +162,12 @@ const handlers: { [T in Event["type"]]: Handler<EventOf<T>> } = {
 			reasoning: run.tokens.reasoning + tokens.reasoning,
 		},
 	}),
+	rate_limit: unchanged,
 	budget: (run, event) => ({ ...run, budget: event }),
+	loop_broken: (run, { what, times }, head) => {
+		const message = `Going round in circles (${times} times): ${what}. Another approach is asked for.`;
+		return notice(run, head, { tone: "warning", code: "loop_broken", message });
+	},
 	warning: (run, { code, message }, head) => notice(run, head, { tone: "warning", code, message }),
 	error: (run, { code, message, action }, head) => notice(run, head, { tone: "error", code, message, action }),
 };

@@ -6,10 +6,7 @@ import { Popover } from "./Popover";
 
 const EXAMPLES = [
 	["Ollama on this machine", "BATON_MODEL_URL=http://127.0.0.1:11434/v1 \\\nBATON_MODEL=qwen2.5-coder baton up"],
-	[
-		"OpenAI, or any compatible service",
-		"BATON_MODEL_URL=https://api.openai.com/v1 \\\nBATON_MODEL=… BATON_MODEL_KEY=… baton up",
-	],
+	["OpenAI, Anthropic or Gemini", "BATON_MODEL=… BATON_MODEL_KEY=… baton up"],
 ] as const;
 
 export function ModelBadge({ place = "right-0 top-full mt-2" }: { place?: string }) {

@@ -1,19 +1,26 @@
-//! Models behind the port [`runtime::ports::model::Model`]: one that speaks OpenAI's chat completions over HTTP, and a scripted one.
+//! Models behind the port [`runtime::ports::model::Model`]: those of servers, and a scripted one.
 //!
-//! `compatible` asks real servers. `scripted` answers by rules, in process or as such a server, so that everything above can be
-//! exercised without a model; the built-in demo is one of its scripts. Nothing here knows what a run is, keeps a conversation or
-//! tries a failed call again: the caller decides that.
+//! `remote` asks real servers: `call` sends and waits, `answer` reads, `failure` names what went wrong, `rates` reads what headers tell
+//! of limits, `address` knows base URLs, and `wire` has one small file per format; only `call` does I/O. `scripted` answers by rules,
+//! in process or as a server of all these formats, so that everything above can be exercised without a model; the built-in demo is
+//! one of its scripts. Nothing here knows what a run is, keeps a conversation or tries a failed call again: the caller decides that.
 
-pub mod compatible;
+mod address;
+mod answer;
+mod call;
+mod failure;
+mod rates;
+pub mod remote;
 pub mod scripted;
 pub mod secret;
 pub mod sse;
+mod wire;
 
 use std::time::Duration;
 
 use contract::Limits;
 
-pub use compatible::{Compatible, CompatibleConfig};
+pub use remote::{Remote, RemoteConfig, own_base_url};
 pub use scripted::{ScriptedModel, Scripts};
 pub use secret::Secret;
 

@@ -11,6 +11,7 @@ use adapters::bus::redis::probe;
 use adapters::objects::AddressedObjects;
 use clap::Args;
 use contract::Limits;
+use contract::event::Provider;
 use runtime::ports::Sandbox as _;
 use runtime::ports::sandbox::{IsolationLevel, IsolationReport};
 use serde::Serialize;
@@ -31,6 +32,9 @@ pub struct DoctorArgs {
     /// List the limits in force instead
     #[arg(long)]
     limits: bool,
+    /// Ask the model's server whether it takes the key and has the model, which costs nothing
+    #[arg(long)]
+    confirm: bool,
     #[command(flatten)]
     client: ClientArgs,
 }
@@ -90,7 +94,7 @@ pub async fn perform(args: DoctorArgs) -> anyhow::Result<Exit> {
                 settings.warnings.iter().map(|warning| Check::note("settings", warning, "see `baton up --help`")),
             );
             checks.extend(shared(settings, &data).await);
-            checks.push(model(settings).await);
+            checks.push(model(settings, args.confirm).await);
             checks.push(prepared(settings, &data));
         }
         Err(faults) => checks.extend(
@@ -234,25 +238,20 @@ async fn shared(settings: &Settings, data: &DataDir) -> Vec<Check> {
     checks
 }
 
-async fn model(settings: &Settings) -> Check {
+/// The model as it is configured; whether its server agrees only if that was asked for, since a question to a server leaves a trace.
+async fn model(settings: &Settings, confirm: bool) -> Check {
     let seen = compose::model_words(&settings.model);
-    let ModelSetting::Compatible { url, key, .. } = &settings.model else { return Check::fine("model", seen) };
-    let Ok(http) = http() else { return Check::bad("model", seen, "TLS cannot be set up") };
-    let mut request = http.get(format!("{url}/models"));
-    if let Some(key) = key {
-        request = request.bearer_auth(key.expose());
+    let ModelSetting::Remote { provider, .. } = &settings.model else { return Check::fine("model", seen) };
+    if !confirm {
+        return Check::fine("model", format!("{seen}; not asked, `baton doctor --confirm` does"));
     }
-    match request.send().await {
-        Ok(answer) if matches!(answer.status().as_u16(), 401 | 403) => Check::bad(
-            "model",
-            format!("{seen}: the server refuses the key ({})", answer.status()),
-            "set BATON_MODEL_KEY to a valid one",
-        ),
-        Ok(_) => Check::fine("model", format!("{seen}; the server answers")),
+    match compose::confirm(settings).await {
+        Ok(()) if *provider == Provider::Compatible => Check::fine("model", format!("{seen}; the server answers")),
+        Ok(()) => Check::fine("model", format!("{seen}; the server takes the key and has the model")),
         Err(error) => Check::bad(
             "model",
-            format!("{seen}: {}", error.without_url()),
-            "start that server, or correct BATON_MODEL_URL",
+            format!("{seen}: {error:#}"),
+            "see BATON_MODEL, BATON_MODEL_PROVIDER, BATON_MODEL_URL and BATON_MODEL_KEY",
         ),
     }
 }

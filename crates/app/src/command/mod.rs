@@ -66,7 +66,7 @@ pub enum Command {
     Check(check::CheckArgs),
     /// Read a model's response and print the protocol's frames as JSON lines
     Parse(parse::ParseArgs),
-    /// Serve a scripted model over OpenAI's wire format, for tests
+    /// Serve a scripted model over the wire formats of OpenAI, Anthropic and Gemini, for tests
     Model(model::ModelArgs),
     /// Print the owner's token, or a link that signs a browser in
     Token(token::TokenArgs),

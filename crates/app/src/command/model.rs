@@ -1,4 +1,4 @@
-//! `baton model --script FILE`: a scripted model as a server of OpenAI's wire format.
+//! `baton model --script FILE`: a scripted model as a server of the vendors' wire formats.
 
 #![expect(clippy::disallowed_methods, reason = "reads the scripts that were named")]
 

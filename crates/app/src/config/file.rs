@@ -12,6 +12,7 @@
 //! previews = "localhost:7420"
 //! [model]
 //! name = "qwen3-coder"
+//! provider = "compatible"    # or openai, anthropic, gemini; without it seen from the URL or the key
 //! url = "http://127.0.0.1:11434/v1"
 //! key = "…"
 //! [limits]                  # `baton doctor --limits` lists them
@@ -45,6 +46,7 @@ pub struct Written {
 #[derive(Default)]
 pub struct WrittenModel {
     pub name: Option<String>,
+    pub provider: Option<String>,
     pub url: Option<String>,
     pub key: Option<String>,
 }
@@ -112,15 +114,20 @@ impl Reader<'_> {
     fn model(&mut self, value: Value) -> WrittenModel {
         let mut model = WrittenModel::default();
         let Value::Table(table) = value else {
-            self.fault("model", "is no table", "write [model] on a line of its own, and name, url and key below it");
+            self.fault(
+                "model",
+                "is no table",
+                "write [model] on a line of its own, and name, provider, url and key below it",
+            );
             return model;
         };
         for (key, value) in table {
             match key.as_str() {
                 "name" => model.name = self.text("model.name", &value),
+                "provider" => model.provider = self.text("model.provider", &value),
                 "url" => model.url = self.text("model.url", &value),
                 "key" => model.key = self.text("model.key", &value),
-                _ => self.unknown(&format!("model.{key}"), "name, url, key"),
+                _ => self.unknown(&format!("model.{key}"), "name, provider, url, key"),
             }
         }
         model

@@ -6,6 +6,7 @@
 
 mod file;
 mod model;
+mod provider;
 mod shared;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use crate::data::{self, DataDir};
 use crate::exit::{Exit, Refusal};
 
 pub use model::ModelSetting;
+pub use provider::words as provider_words;
 pub use shared::{OWNER_TOKEN, Shared};
 
 /// The usual port.
@@ -31,7 +33,14 @@ const LOG: &str = "BATON_LOG";
 /// Variables of the environment that mean something.
 pub const VARIABLES: &[(&str, &str)] = &[
     ("BATON_MODEL", "name of the model, as its server calls it; `demo` or nothing: the built-in demo"),
-    ("BATON_MODEL_URL", "base URL of an OpenAI-compatible server, such as http://127.0.0.1:11434/v1"),
+    (
+        "BATON_MODEL_PROVIDER",
+        "openai, anthropic, gemini or compatible; without it seen from the base URL, or from the key's form",
+    ),
+    (
+        "BATON_MODEL_URL",
+        "base URL of the model's server, such as http://127.0.0.1:11434/v1; without it the provider's own",
+    ),
     ("BATON_MODEL_KEY", "key for that server, if it asks for one"),
     (
         "BATON_DATABASE_URL",
@@ -256,6 +265,7 @@ pub fn refusal(faults: &[Fault]) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use adapters::model::Secret;
+    use contract::event::Provider;
 
     use super::*;
 
@@ -266,7 +276,8 @@ mod tests {
     }
 
     fn compatible(name: &str, url: &str, key: Option<&str>) -> ModelSetting {
-        ModelSetting::Compatible { name: name.into(), url: url.into(), key: key.and_then(Secret::new) }
+        let provider = Provider::Compatible;
+        ModelSetting::Remote { provider, name: name.into(), url: url.into(), key: key.and_then(Secret::new) }
     }
 
     #[test]
@@ -284,11 +295,48 @@ mod tests {
     }
 
     #[test]
-    fn without_a_model_the_demo_works_and_a_key_alone_is_for_openai() {
+    fn without_a_model_the_demo_works_and_a_key_alone_tells_its_provider() {
+        // E2
         assert_eq!(raw(&[], "").resolve().unwrap().model, ModelSetting::Demo);
         assert_eq!(raw(&[("BATON_MODEL", "demo")], "").resolve().unwrap().model, ModelSetting::Demo);
-        let settings = raw(&[("BATON_MODEL", "gpt-x"), ("BATON_MODEL_KEY", "k")], "").resolve().unwrap();
-        assert_eq!(settings.model, compatible("gpt-x", model::OPENAI, Some("k")));
+        let table = [
+            ("sk-1", Provider::Openai, "https://api.openai.com/v1"),
+            ("sk-ant-1", Provider::Anthropic, "https://api.anthropic.com/v1"),
+            ("AIza1", Provider::Gemini, "https://generativelanguage.googleapis.com/v1beta"),
+        ];
+        for (key, provider, url) in table {
+            let settings = raw(&[("BATON_MODEL", "m"), ("BATON_MODEL_KEY", key)], "").resolve().unwrap();
+            let expected = ModelSetting::Remote { provider, name: "m".into(), url: url.into(), key: Secret::new(key) };
+            assert_eq!(settings.model, expected);
+        }
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_reached_so_is_refused_at_boot_with_the_fix() {
+        // E2
+        type Row<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str, &'a str);
+        let table: [Row<'_>; 6] = [
+            (&[("BATON_MODEL", "m"), ("BATON_MODEL_KEY", "k")], "", "BATON_MODEL_URL", "BATON_MODEL_PROVIDER"),
+            (&[("BATON_MODEL", "m"), ("BATON_MODEL_PROVIDER", "gemini")], "", "BATON_MODEL_KEY", "set it"),
+            (&[("BATON_MODEL", "m"), ("BATON_MODEL_PROVIDER", "google")], "", "BATON_MODEL_PROVIDER", "gemini"),
+            (
+                &[("BATON_MODEL", "m"), ("BATON_MODEL_PROVIDER", "openai"), ("BATON_MODEL_KEY", "sk-ant-1")],
+                "",
+                "BATON_MODEL_KEY",
+                "BATON_MODEL_PROVIDER=anthropic",
+            ),
+            (&[("BATON_MODEL_PROVIDER", "openai")], "", "BATON_MODEL", "name the model"),
+            (&[], "[model]\nname = 'm'\nprovider = 'anthropic'\nkey = 'AIza1'\n", "model.key", "a key for Anthropic"),
+        ];
+        for (environment, file, place, fix) in table {
+            let faults = raw(environment, file).resolve().unwrap_err();
+            assert_eq!(faults.len(), 1, "{faults:?}");
+            assert!(faults[0].place.ends_with(place) && faults[0].fix.contains(fix), "{faults:?}");
+        }
+        // What the file says of its own server does not count for an address from elsewhere.
+        let file = "[model]\nname = 'm'\nprovider = 'anthropic'\nkey = 'sk-ant-1'\n";
+        let settings = raw(&[("BATON_MODEL_URL", "http://127.0.0.1:1/v1")], file).resolve().unwrap();
+        assert_eq!(settings.model, compatible("m", "http://127.0.0.1:1/v1", None));
     }
 
     #[test]

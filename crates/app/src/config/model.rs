@@ -1,17 +1,17 @@
-//! Which model: the demo, or one behind an OpenAI-compatible server, from flags, variables and the file together.
+//! Which model: the demo, or one behind a server, from flags, variables and the file together.
 //!
 //! It talks to nobody; whether the server is there is seen when it is asked, or by `baton doctor`.
 
 use std::net::IpAddr;
 
-use adapters::model::Secret;
+use adapters::model::{Secret, own_base_url};
+use contract::event::Provider;
 use reqwest::Url;
 
 use super::file::Written;
+use super::provider::{self, Clues};
 use super::{Fault, Raw};
 
-/// The address of OpenAI's own server, which is meant when there is a key and no address.
-pub const OPENAI: &str = "https://api.openai.com/v1";
 /// The name by which the demo is asked for.
 const DEMO: &str = "demo";
 
@@ -20,8 +20,10 @@ const DEMO: &str = "demo";
 pub enum ModelSetting {
     /// Baton's own script, which is no model.
     Demo,
-    /// A model behind a server that speaks OpenAI's chat completions.
-    Compatible {
+    /// A model behind a server.
+    Remote {
+        /// Whose format the server speaks.
+        provider: Provider,
         /// Its name there.
         name: String,
         /// The server's base URL, without a slash at the end.
@@ -37,6 +39,7 @@ type Placed<'a> = Option<(String, &'a str)>;
 /// What each source says.
 pub struct Sources<'a> {
     name: Placed<'a>,
+    provider: Placed<'a>,
     url: Placed<'a>,
     key: Placed<'a>,
 }
@@ -57,13 +60,16 @@ impl<'a> Sources<'a> {
         };
         let name = pick(Some(("--model", &raw.model)), "BATON_MODEL", "name", &written.model.name);
         let url = pick(Some(("--model-url", &raw.model_url)), "BATON_MODEL_URL", "url", &written.model.url);
+        let mut provider = pick(None, "BATON_MODEL_PROVIDER", "provider", &written.model.provider);
         let mut key = pick(None, "BATON_MODEL_KEY", "key", &written.model.key);
-        // A key belongs to the server that it was written beside: the file's key is not sent to an address from elsewhere.
-        let in_file = |placed: &Placed<'_>| placed.as_ref().is_some_and(|(place, _)| place.contains(", model."));
-        if in_file(&key) && url.is_some() && !in_file(&url) {
-            key = None;
+        // A key belongs to the server that it was written beside: the file's key is not sent to an address from elsewhere. What
+        // the server speaks was written of that one, too.
+        let written_here = |(place, _): &(String, &str)| !place.contains(", model.");
+        if url.as_ref().is_some_and(written_here) {
+            key = key.filter(written_here);
+            provider = provider.filter(written_here);
         }
-        Self { name, url, key }
+        Self { name, provider, url, key }
     }
 }
 
@@ -89,25 +95,56 @@ pub fn resolve(sources: &Sources<'_>, warnings: &mut Vec<String>, faults: &mut V
         }
     });
     let Some((_, name)) = &sources.name else {
-        if sources.url.is_some() || sources.key.is_some() {
+        if sources.url.is_some() || sources.key.is_some() || sources.provider.is_some() {
             let fix = "name the model as its server calls it, such as qwen3-coder; without URL and key the built-in demo is used";
-            faults.push(Fault::new("BATON_MODEL", "is missing: there is a URL or a key, but no model", fix));
+            faults.push(Fault::new(
+                "BATON_MODEL",
+                "is missing: there is a URL, a key or a provider, but no model",
+                fix,
+            ));
         }
         return ModelSetting::Demo;
     };
-    if *name == DEMO && sources.url.is_none() {
+    if *name == DEMO && sources.url.is_none() && sources.provider.is_none() {
         return ModelSetting::Demo;
     }
-    if sources.url.is_none() && sources.key.is_none() {
-        let fix = "give the base URL of its server (Ollama: http://127.0.0.1:11434/v1, LM Studio: http://127.0.0.1:1234/v1), or BATON_MODEL_KEY for OpenAI";
-        faults.push(Fault::new("BATON_MODEL_URL", format!("is missing: nobody knows where `{name}` is"), fix));
-        return ModelSetting::Demo;
-    }
-    let url = url.unwrap_or_else(|| OPENAI.to_owned());
+    let Some((provider, url)) = server(sources, url, name, faults) else { return ModelSetting::Demo };
     if key.is_some() && !goes_safely(&url) {
         warnings.push(format!("the model's key goes to {url} unencrypted"));
     }
-    ModelSetting::Compatible { name: (*name).to_owned(), url, key }
+    ModelSetting::Remote { provider, name: (*name).to_owned(), url, key }
+}
+
+/// Who serves the model, and where; none if that is not known, which is a fault. `url` is the one of the sources, found good.
+fn server(
+    sources: &Sources<'_>,
+    url: Option<String>,
+    name: &str,
+    faults: &mut Vec<Fault>,
+) -> Option<(Provider, String)> {
+    fn placed<'b>(source: &'b Placed<'_>) -> Option<(&'b str, &'b str)> {
+        source.as_ref().map(|(place, value)| (place.as_str(), *value))
+    }
+    if sources.url.is_some() && url.is_none() {
+        return None;
+    }
+    let clues = Clues { said: placed(&sources.provider), url: placed(&sources.url), key: placed(&sources.key) };
+    let provider = provider::find(&clues, faults)?;
+    let Some(url) = url.or_else(|| own_base_url(provider).map(str::to_owned)) else {
+        let fix = "give the base URL of its server (Ollama: http://127.0.0.1:11434/v1, LM Studio: http://127.0.0.1:1234/v1), or BATON_MODEL_PROVIDER and BATON_MODEL_KEY for OpenAI, Anthropic or Gemini";
+        faults.push(Fault::new("BATON_MODEL_URL", format!("is missing: nobody knows where `{name}` is"), fix));
+        return None;
+    };
+    if sources.key.is_none() && own_base_url(provider) == Some(url.as_str()) {
+        let who = provider::words(provider);
+        faults.push(Fault::new(
+            "BATON_MODEL_KEY",
+            format!("is missing: {who} answers nobody without"),
+            "set it to your key",
+        ));
+        return None;
+    }
+    Some((provider, url))
 }
 
 /// An address of a web server, without a slash at the end.

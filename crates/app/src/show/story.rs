@@ -149,6 +149,13 @@ impl Story {
             },
             Event::PreviewProblem(problem) => lines.push(format!("! {}", visible(&problem_words(problem)))),
             Event::VersionCreated(version) => lines.push(format!("✓ {}  {} files", version.version, version.files)),
+            Event::LoopBroken(broken) => {
+                lines.push(format!(
+                    "! Going round in circles ({} times): {}. Asked for another approach.",
+                    broken.times,
+                    visible(&broken.what)
+                ));
+            }
             Event::Warning(warning) => lines.push(format!("! {}", visible(&warning.message))),
             Event::Error(error) => lines.push(format!("✗ {}", visible(&error.message))),
             _ => {}
@@ -245,7 +252,9 @@ fn indent(line: &str) -> String {
 fn model_line(model: &ModelRef) -> String {
     match model.provider {
         Provider::Demo => "Model: demo, a built-in script and no AI model (set BATON_MODEL for a real one)".into(),
-        Provider::Compatible => format!("Model: {}", visible(&model.name)),
+        Provider::Openai | Provider::Anthropic | Provider::Gemini | Provider::Compatible => {
+            format!("Model: {}", visible(&model.name))
+        }
     }
 }
 

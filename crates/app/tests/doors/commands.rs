@@ -160,7 +160,7 @@ fn the_doctor_says_what_is_wrong_and_how_to_mend_it() {
         command.output().unwrap()
     };
     fs::write(house.data().join("owner-token"), "0".repeat(64)).unwrap();
-    let output = doctor(&["--json"]);
+    let output = doctor(&["--json", "--confirm"]);
     let checks = json_lines(&output);
     let of = |name: &str| checks.iter().find(|check| check["name"] == name).unwrap();
     assert_eq!(output.status.code(), Some(1), "{checks:?}");
@@ -175,6 +175,8 @@ fn the_doctor_says_what_is_wrong_and_how_to_mend_it() {
     assert!(of("model")["seen"].as_str().unwrap().contains("key ***"));
     assert!(of("sandbox")["seen"].as_str().unwrap().contains("isolation is"));
     let plain = String::from_utf8(doctor(&[]).stdout).unwrap();
+    // Nobody is asked unless that was asked for.
+    assert!(plain.contains("✓ model") && plain.contains("--confirm"), "{plain}");
     assert!(
         plain.contains("✗ token") && !plain.contains("sk-secret") && !format!("{checks:?}").contains("sk-secret"),
         "{plain}"

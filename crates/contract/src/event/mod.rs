@@ -137,10 +137,14 @@ events! {
     PreviewProblem = "preview_problem",
     /// A version of the project was published.
     VersionCreated = "version_created",
-    /// Tokens that a call to a model used.
+    /// Tokens that a call to a model used, and what they cost.
     Usage = "usage",
+    /// What the model's provider still allows, as it said when it took the call.
+    RateLimit = "rate_limit",
     /// A limit was reached; the run finishes what it has and stops.
     Budget = "budget",
+    /// The model went round in circles for the first time: it is told so, and asked for another approach.
+    LoopBroken = "loop_broken",
     /// Something that a person should know and that did not stop the run.
     Warning = "warning",
     /// Something went wrong.

@@ -24,8 +24,27 @@ pub enum Intent {
 pub enum Provider {
     /// Baton's own scripted demo. It is no model and says so.
     Demo,
+    /// OpenAI, by its Responses.
+    Openai,
+    /// Anthropic, by its Messages.
+    Anthropic,
+    /// Google's Gemini, by its content generation.
+    Gemini,
     /// Any server that speaks OpenAI's chat completions.
     Compatible,
+}
+
+impl Provider {
+    /// The word for it, as in events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Demo => "demo",
+            Self::Openai => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Compatible => "compatible",
+        }
+    }
 }
 
 /// Which model works, and how honest its name is.

@@ -12,6 +12,27 @@ pub struct Warning {
     pub message: String,
 }
 
+/// What went round in circles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Circle {
+    /// The same call of a tool, with the same result.
+    Call,
+    /// The same error of a check or build, after repairs.
+    Error,
+}
+
+/// See [`super::Event::LoopBroken`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LoopBroken {
+    /// What went round.
+    pub circle: Circle,
+    /// How often it came.
+    pub times: u64,
+    /// The call, or the error's first line.
+    pub what: String,
+}
+
 /// See [`super::Event::Error`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Error {

@@ -3,6 +3,7 @@
 use contract::event::{Budget, RunCompleted, RunFailed, StepAdded, StepKind, StopReason, Work};
 use contract::{Limits, StepId};
 
+use crate::circle;
 use crate::outcome::{self, Outcome};
 use crate::state::{RunState, Step};
 use crate::step::Decision;
@@ -116,7 +117,8 @@ fn mend(limits: &Limits, state: &RunState, reason: &str, d: &mut Decision) {
         }
         // It depends on nothing: what came before it did not succeed.
         Outcome::Continue | Outcome::Build | Outcome::Finish(_) | Outcome::Refused => {
-            add(state, StepKind::Turn, None, d)
+            circle::of_error(limits, state, reason, d);
+            add(state, StepKind::Turn, None, d);
         }
     }
 }
@@ -157,13 +159,18 @@ fn finish(state: &RunState, reason: StopReason, d: &mut Decision) {
         StopReason::ResponseSizeExceeded => "The model's answer was too large.",
         StopReason::CostBudgetExceeded => "The money for this run was used up.",
         StopReason::LoopDetected => {
-            "The model went round in circles: the same call gave the same result again and again."
+            "The model went round in circles, also after it was told. Go back to the last good version, try a stronger model, or say what to do differently."
         }
         StopReason::Cancelled | StopReason::TimedOut | StopReason::Failed => "Stopped.",
     };
+    let spent = (reason == StopReason::LoopDetected).then(|| {
+        let (turns, tools) = (state.count(StepKind::Turn), state.calls.len());
+        format!(" It took {turns} turns, {tools} tool calls and {} tokens.", state.tokens.input + state.tokens.output)
+    });
+    let said = &format!("{said}{}", spent.unwrap_or_default());
     let broken = state.build_error.is_some() && reason != StopReason::Done;
     let result =
-        if broken { format!("{said} The last build failed; the last good version stays.") } else { said.to_owned() };
+        if broken { format!("{said} The last build failed; the last good version stays.") } else { said.clone() };
     d.say(RunCompleted { stop_reason: reason, result });
 }
 

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use contract::event::{Finish, ToolInput, ToolStatus};
 use contract::{Limits, ProjectPath};
 
+use crate::circle;
 use crate::state::{Call, Cause, Part, RunState, Turn};
 
 /// The instructions, the same for every run.
@@ -32,6 +34,65 @@ pub struct PromptMessage {
     pub speaker: Speaker,
     /// What they say.
     pub text: String,
+    /// What they show with it. Images stay with their message.
+    pub images: Vec<Image>,
+    /// Whether all up to the end of this message will be sent again as it is, so that a provider may keep it.
+    pub stable: bool,
+}
+
+/// A picture in a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its format.
+    pub format: ImageFormat,
+    /// Its bytes, shared by the copies of a prompt.
+    pub bytes: Arc<[u8]>,
+}
+
+/// Formats that every provider takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageFormat {
+    /// PNG.
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// WebP.
+    Webp,
+}
+
+impl ImageFormat {
+    /// Its media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Webp => "image/webp",
+        }
+    }
+
+    /// The format of a media type.
+    pub fn of_media_type(media_type: &str) -> Option<Self> {
+        [Self::Png, Self::Jpeg, Self::Webp].into_iter().find(|format| format.media_type() == media_type)
+    }
+}
+
+impl PromptMessage {
+    /// A message of text.
+    pub fn new(speaker: Speaker, text: impl Into<String>) -> Self {
+        Self { speaker, text: text.into(), images: Vec::new(), stable: false }
+    }
+
+    /// The same message, at whose end a stable beginning of the prompt ends.
+    #[must_use]
+    pub fn stable(self) -> Self {
+        Self { stable: true, ..self }
+    }
+
+    /// The same message with images.
+    #[must_use]
+    pub fn with_images(self, images: Vec<Image>) -> Self {
+        Self { images, ..self }
+    }
 }
 
 /// What a prompt is made of.
@@ -59,21 +120,25 @@ pub struct TooLarge {
 
 /// Composes the prompt of the run's latest turn.
 pub fn compose(material: &Material<'_>) -> Result<Vec<PromptMessage>, TooLarge> {
-    let mut messages = vec![PromptMessage { speaker: Speaker::System, text: SYSTEM.to_owned() }];
+    let mut messages = vec![PromptMessage::new(Speaker::System, SYSTEM).stable()];
     for earlier in recent(material.history, material.limits.history_prompt_bytes) {
         answered(&mut messages, earlier.speaker);
         messages.push(earlier);
     }
     answered(&mut messages, Speaker::User);
     let said = messages.len();
-    messages.push(PromptMessage { speaker: Speaker::User, text: request(material) });
+    messages.push(PromptMessage::new(Speaker::User, request(material)).stable());
     if let Some((latest, former)) = material.state.turns.split_last() {
-        for (n, turn) in former.iter().enumerate() {
-            let text = transcript(material, turn);
-            messages.push(PromptMessage { speaker: Speaker::Assistant, text });
-            let cause = former.get(n + 1).unwrap_or(latest).cause.clone();
-            messages.push(PromptMessage { speaker: Speaker::User, text: results(material, turn, &cause) });
+        let kept: Vec<&Turn> = former.iter().filter(|turn| !is_circle(material.state, turn)).collect();
+        for (n, turn) in kept.iter().enumerate() {
+            messages.push(PromptMessage::new(Speaker::Assistant, transcript(material, turn)));
+            let cause = kept.get(n + 1).map_or(&latest.cause, |next| &next.cause);
+            messages.push(PromptMessage::new(Speaker::User, results(material, turn, cause)));
         }
+    }
+    // The next turn sends all of this again, and adds to it.
+    if let Some(last) = messages.last_mut() {
+        last.stable = true;
     }
     let size = |part: &[PromptMessage]| part.iter().map(|m| m.text.len() as u64).sum::<u64>();
     let bytes = size(&messages);
@@ -89,7 +154,7 @@ pub fn compose(material: &Material<'_>) -> Result<Vec<PromptMessage>, TooLarge> 
 fn answered(messages: &mut Vec<PromptMessage>, next: Speaker) {
     let silent = next == Speaker::User && messages.last().is_some_and(|m| m.speaker == Speaker::User);
     if silent {
-        messages.push(PromptMessage { speaker: Speaker::Assistant, text: "(stopped before an answer)".to_owned() });
+        messages.push(PromptMessage::new(Speaker::Assistant, "(stopped before an answer)"));
     }
 }
 
@@ -132,6 +197,29 @@ fn request(material: &Material<'_>) -> String {
     text
 }
 
+/// Whether a turn did nothing but go round: it is left out, so that the model does not go on as it did.
+fn is_circle(state: &RunState, turn: &Turn) -> bool {
+    let Some(looped) = &state.looped else { return false };
+    let Some(first) = state.calls.iter().find(|call| call.id == looped.first) else { return false };
+    let same = |id: &contract::CallId| {
+        let at = state.calls.iter().position(|call| call.id == *id).filter(|at| *at < looped.calls);
+        at.is_some_and(|at| state.calls[at].input == first.input)
+    };
+    let only = turn.parts.iter().all(|part| match part {
+        Part::Text(_) => true,
+        Part::Call(id) => same(id),
+        Part::File { .. }
+        | Part::Edit { .. }
+        | Part::Delete(_)
+        | Part::Rename(..)
+        | Part::Changed(..)
+        | Part::Rejected(..) => false,
+    });
+    let begins = turn.step == first.step;
+    let called = turn.parts.iter().any(|part| matches!(part, Part::Call(_)));
+    only && called && !begins
+}
+
 /// What a former turn said, in the tags in which it said it.
 fn transcript(material: &Material<'_>, turn: &Turn) -> String {
     let mut text = String::new();
@@ -163,6 +251,13 @@ fn transcript(material: &Material<'_>, turn: &Turn) -> String {
         text.push_str("\n<done/>");
     }
     if text.trim().is_empty() { "(nothing)".to_owned() } else { text }
+}
+
+/// What is added to a prompt whose answer reached the model's output limit.
+pub fn carry_on(said: &str) -> [PromptMessage; 2] {
+    const GO_ON: &str = "# Results\n\n## Your answer was cut off\n\nIt reached your output limit. Go on with the very next character, \
+        in the middle of a word or a file if that is where it stopped. Repeat nothing, and say nothing about this.";
+    [PromptMessage::new(Speaker::Assistant, said), PromptMessage::new(Speaker::User, GO_ON)]
 }
 
 fn call<'a>(material: &Material<'a>, id: &contract::CallId) -> Option<&'a Call> {
@@ -218,10 +313,21 @@ fn results(material: &Material<'_>, turn: &Turn, cause: &Cause) -> String {
     }
     match cause {
         Cause::Mend(why) => {
+            let again = circle::same_error(material.limits, material.state).map(|times| {
+                format!("This is the same error for the {times}th time: your repairs did not touch its cause. Leave that approach. Read the files that it names again, doubt what you took for granted, and do it another way.\n")
+            });
             let _ = write!(
                 text,
-                "## The project does not build or does not run\n\n{}\nFind the cause and mend it, then say <done/>.",
-                fenced(why)
+                "## The project does not build or does not run\n\n{}\n{}Find the cause and mend it, then say <done/>.",
+                fenced(why),
+                again.unwrap_or_default()
+            );
+        }
+        Cause::Circle(what) => {
+            let _ = write!(
+                text,
+                "## You went round in circles\n\nThis gave the same result again and again, and was left out above:\n\n{}\nDo not do it again. Choose another approach; if there is none, say so and say <done/>.",
+                fenced(what)
             );
         }
         Cause::Nudge => {
@@ -311,7 +417,7 @@ mod tests {
 
     #[test]
     fn history_is_cut_from_the_old_end_and_begins_with_the_person() {
-        let message = |speaker, text: &str| PromptMessage { speaker, text: text.into() };
+        let message = PromptMessage::new;
         let history =
             [message(Speaker::User, "one"), message(Speaker::Assistant, "two"), message(Speaker::User, "three")];
         let kept = |budget| recent(&history, budget).map(|m| m.text).collect::<Vec<_>>();

@@ -179,7 +179,7 @@ impl Cleaner {
             Event::ToolRequested(_) | Event::ToolStarted(_) | Event::ToolFinished(_) => self.redacted(&event),
             Event::BuildStatus(_) | Event::PreviewUrl(_) | Event::PreviewProblem(_) => self.redacted(&event),
             Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) => self.redacted(&event),
-            Event::Warning(_) | Event::Error(_) => self.redacted(&event),
+            Event::RateLimit(_) | Event::LoopBroken(_) | Event::Warning(_) | Event::Error(_) => self.redacted(&event),
         };
         // What has to be fetched is put by `completed`.
         let _ = project.fold(&clean);
@@ -192,7 +192,7 @@ impl Cleaner {
         }
         // What was replaced may keep the patch from applying; it then stands for itself.
         if let Some(text) = project.text(&edit.path)
-            && let Ok(text) = engine::edit::apply(text, &edit.blocks)
+            && let Ok(engine::edit::Edited { text, .. }) = engine::edit::apply(text, &edit.blocks)
         {
             (edit.bytes, edit.sha256) = (text.len() as u64, sha256(text.as_bytes()));
         }

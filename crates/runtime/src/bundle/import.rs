@@ -352,7 +352,8 @@ impl<'a> Reader<'a> {
             Event::SandboxStarted(_) | Event::SandboxEnded(_) | Event::FileStarted(_) | Event::FileDelta(_) => {}
             Event::FileCompleted(_) | Event::FileEdited(_) | Event::FileDeleted(_) => {}
             Event::FileRenamed(_) | Event::FileRejected(_) | Event::PreviewUrl(_) | Event::PreviewProblem(_) => {}
-            Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) | Event::Warning(_) | Event::Error(_) => {}
+            Event::VersionCreated(_) | Event::Usage(_) | Event::Budget(_) => {}
+            Event::RateLimit(_) | Event::LoopBroken(_) | Event::Warning(_) | Event::Error(_) => {}
         }
         if !names.into_iter().all(is_name) {
             return Err(bad("a step, call or build has no name that one can have"));
@@ -388,7 +389,8 @@ impl<'a> Reader<'a> {
 
     /// A patched file, if the patch applies and gives what its hash says.
     fn edited(&mut self, edit: FileEdited) -> Result<Event, ImportError> {
-        let after = self.project.text(&edit.path).and_then(|text| engine::edit::apply(text, &edit.blocks).ok());
+        let after =
+            self.project.text(&edit.path).and_then(|text| Some(engine::edit::apply(text, &edit.blocks).ok()?.text));
         match after.filter(|text| sha256(text.as_bytes()) == edit.sha256 && text.len() as u64 == edit.bytes) {
             Some(text) => {
                 self.room(&edit.path, text.len() as u64)?;

@@ -5,6 +5,7 @@
 
 mod build;
 mod check;
+mod join;
 mod publish;
 mod tool;
 mod turn;

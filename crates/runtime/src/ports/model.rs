@@ -1,19 +1,66 @@
 //! A model: a prompt goes in, a stream of pieces comes out. Dropping the stream stops the call.
 
 use async_trait::async_trait;
+pub use contract::event::RateScope;
 use contract::event::{ModelRef, TokenCount};
 use futures::stream::BoxStream;
 use thiserror::Error;
 
-pub use engine::prompt::{PromptMessage, Speaker};
+pub use engine::prompt::{Image, ImageFormat, PromptMessage, Speaker};
+use serde_json::Value;
 
 /// One question to a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     /// Who is asked: the one that the run's sealed envelope names.
     pub model: ModelRef,
     /// The conversation, system first.
     pub messages: Vec<PromptMessage>,
+    /// How it is to be answered.
+    pub options: ModelOptions,
+}
+
+impl ModelRequest {
+    /// A question that is answered as the provider usually does.
+    pub fn new(model: ModelRef, messages: Vec<PromptMessage>) -> Self {
+        Self { model, messages, options: ModelOptions::default() }
+    }
+}
+
+/// How a question is to be answered. What is none is the provider's to choose; what a model does not know, it is asked without,
+/// except for the schema.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ModelOptions {
+    /// The most tokens of an answer, reasoning included.
+    pub max_output_tokens: Option<u64>,
+    /// From 0, nearly the same each time, upwards.
+    pub temperature: Option<f64>,
+    /// The answer is one JSON document of this form.
+    pub schema: Option<Schema>,
+    /// How much the model is to think before it answers.
+    pub effort: Option<Effort>,
+}
+
+/// The form of a structured answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    /// What it is called: letters, digits, `_` and `-`.
+    pub name: String,
+    /// The JSON schema, in the subset that providers enforce: objects with all fields required and no others.
+    pub schema: Value,
+}
+
+/// How much a model is to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// As little as it can.
+    Minimal,
+    /// Little.
+    Low,
+    /// Some.
+    Medium,
+    /// Much.
+    High,
 }
 
 /// How a response ended, as the provider told it.
@@ -34,10 +81,25 @@ pub enum ModelEvent {
     Text(String),
     /// Reasoning that the provider sends apart from the text.
     Reasoning(String),
-    /// Tokens so far.
+    /// Tokens so far. It may come early and again: a call that is given up has been paid for up to there.
     Usage(TokenCount),
+    /// What the provider still allows, as it told when it accepted the call. It comes before anything else.
+    RateLimit(RateLimit),
     /// The response is whole. A stream that ends without this was cut off.
     Finish(ModelFinish),
+}
+
+/// What a provider allows of one thing in one span of time, and what is left of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateLimit {
+    /// Of what.
+    pub scope: RateScope,
+    /// How much of it in the span.
+    pub limit: Option<u64>,
+    /// How much of it is left.
+    pub remaining: Option<u64>,
+    /// When it is whole again, in milliseconds from now.
+    pub reset_ms: Option<u64>,
 }
 
 /// What kind of failure it is; decides whether trying again can help.

@@ -7,7 +7,8 @@ use contract::Limits;
 use contract::event::TokenCount;
 use futures::StreamExt as _;
 use runtime::ports::model::{
-    Model, ModelError, ModelErrorKind, ModelEvent, ModelFinish, ModelRequest, PromptMessage, Speaker,
+    Effort, Image, ImageFormat, Model, ModelError, ModelErrorKind, ModelEvent, ModelFinish, ModelOptions, ModelRequest,
+    PromptMessage, Schema, Speaker,
 };
 
 /// The script that the model under test performs. The request's first word picks the rule.
@@ -57,6 +58,7 @@ pub async fn hear(model: &dyn Model, request: ModelRequest) -> Heard {
                 heard.reasoning.push_str(&piece);
             }
             Ok(ModelEvent::Usage(tokens)) => heard.usage = Some(tokens),
+            Ok(ModelEvent::RateLimit(_)) => assert_eq!(heard, Heard::default(), "what is left is told first"),
             Ok(ModelEvent::Finish(finish)) => heard.finish = Some(finish),
             Err(error) => heard.error = fail(&error),
         }
@@ -66,12 +68,11 @@ pub async fn hear(model: &dyn Model, request: ModelRequest) -> Heard {
 
 /// A conversation: what was said, user and model in turns, the user first.
 pub fn conversation(model: &dyn Model, said: &[&str]) -> ModelRequest {
-    let system = PromptMessage { speaker: Speaker::System, text: "You build apps.".into() };
-    let turns = said.iter().enumerate().map(|(index, text)| PromptMessage {
-        speaker: if index % 2 == 0 { Speaker::User } else { Speaker::Assistant },
-        text: (*text).into(),
+    let system = PromptMessage::new(Speaker::System, "You build apps.").stable();
+    let turns = said.iter().enumerate().map(|(index, text)| {
+        PromptMessage::new(if index % 2 == 0 { Speaker::User } else { Speaker::Assistant }, *text)
     });
-    ModelRequest { model: model.reference(), messages: [system].into_iter().chain(turns).collect() }
+    ModelRequest::new(model.reference(), [system].into_iter().chain(turns).collect())
 }
 
 /// Runs the suite; it panics at the first question that is answered otherwise than the script says.
@@ -80,6 +81,8 @@ pub async fn holds(model: &dyn Model) {
         let heard = hear(model, conversation(model, said)).await;
         assert_eq!(heard, expected, "asked: {said:?}");
     }
+    let seen = hear(model, with_everything(model)).await;
+    assert_eq!(seen, Heard { finish: Some(ModelFinish::Stop), ..said("two pictures") });
     assert!(model.knows(&model.reference()), "the usual one can be asked");
     for malformed in [&[][..], &["plain", "answer"], &["plain", " ", "again"]] {
         let request = conversation(model, malformed);
@@ -88,8 +91,28 @@ pub async fn holds(model: &dyn Model) {
     }
 }
 
+/// A question with images, more marks than anybody keeps, and every option.
+fn with_everything(model: &dyn Model) -> ModelRequest {
+    let mut request = conversation(model, &["pictures", "which?", "pictures: these", "and?", "pictures, well"]);
+    let image = |format, bytes: &[u8]| Image { format, bytes: bytes.into() };
+    request.messages[1].images = vec![image(ImageFormat::Png, b"first")];
+    request.messages[5].images = vec![image(ImageFormat::Jpeg, b"second")];
+    request.messages.iter_mut().for_each(|message| message.stable = true);
+    let object = serde_json::json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
+    request.options = ModelOptions {
+        max_output_tokens: Some(64),
+        temperature: Some(0.5),
+        schema: Some(Schema { name: "nothing".into(), schema: object }),
+        effort: Some(Effort::Low),
+    };
+    request
+}
+
+fn said(text: &str) -> Heard {
+    Heard { text: text.into(), ..Heard::default() }
+}
+
 fn questions() -> Vec<(&'static [&'static str], Heard)> {
-    let said = |text: &str| Heard { text: text.into(), ..Heard::default() };
     let failed = |text: &str, kind, retry_after_ms| Heard { error: Some((kind, retry_after_ms)), ..said(text) };
     let refused = |kind| failed("", kind, None);
     let tokens = |input, cached, output, reasoning| Some(TokenCount { input, cached, output, reasoning });

@@ -36,6 +36,36 @@ async fn a_cancel_reaches_a_run_whatever_it_is_doing() {
     }
 }
 
+/// E23: what a call used until it was given up, or until it failed, is in the log.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_given_up_is_paid_for_and_so_is_one_that_failed() {
+    let script = |fault: &str| {
+        format!(
+            "name: spent\nrules:\n  - name: any\n    respond: '1234567'\n    usage: {{ input: 70, cached: 60, output: 5 }}\n    \
+             fault: {{ {fault} }}\n"
+        )
+    };
+    for (fault, cancels, end) in [
+        ("stall_after: 5", true, "cancelled"),
+        ("error_after: 5, code: insufficient_quota", false, "failed model_quota"),
+    ] {
+        let house = House::new(&script(fault));
+        let run = house.runtime.send(USER, None, "an app", None).await.unwrap();
+        if cancels {
+            house.until(run.run_id, |event| matches!(event, Event::TextDelta(_))).await;
+            house.runtime.cancel(USER, run.run_id).await.unwrap();
+        }
+        assert_eq!(house.end(run.run_id).await, end);
+        let log = house.log(run.run_id).await;
+        let used: Vec<_> = log
+            .iter()
+            .filter_map(|entry| if let Event::Usage(usage) = &entry.event { Some(usage) } else { None })
+            .collect();
+        assert!(matches!(used[..], [usage] if (usage.tokens.input, usage.tokens.output) == (70, 5)), "{used:?}");
+        house.verify(run.run_id).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_that_waits_for_its_project_is_cancelled_before_it_begins() {
     let house = House::with(CORPUS[2].1, Limits { active_runs_per_chat: 2, ..Limits::default() });

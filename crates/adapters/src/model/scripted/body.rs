@@ -5,9 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use contract::event::TokenCount;
 use futures::stream::{self, Stream};
 use runtime::ports::model::ModelFinish;
-use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::compile::Break;
 use super::ledger::{Ledger, Way};
 use super::plan::Step;
-use super::wire::Head;
+use super::tongue::Voice;
 
 /// Notes in the ledger what became of an answer: dropped before its end, the client has left.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Drop for Fate {
 
 /// One stream while it is sent.
 pub(super) struct Sending {
-    pub(super) head: Head,
+    pub(super) voice: Box<dyn Voice>,
     pub(super) steps: VecDeque<Step>,
     pub(super) wire_bytes: Option<usize>,
     pub(super) fate: Fate,
@@ -48,8 +48,9 @@ pub(super) struct Sending {
 
 /// The bytes of `sending`. An error breaks the connection off.
 pub(super) fn bytes(mut sending: Sending) -> impl Stream<Item = io::Result<Bytes>> + Send {
-    // The vendor names the role first, in a frame of its own.
-    sending.ready = frame(&sending.head.chunk(&json!({"role": "assistant", "content": "", "refusal": null}), None));
+    let tokens =
+        sending.steps.iter().find_map(|step| if let Step::Usage(tokens) = step { Some(*tokens) } else { None });
+    sending.say(|voice, out| voice.begin(tokens, out));
     stream::unfold(Some(sending), |sending| async {
         let mut sending = sending?;
         match sending.next().await {
@@ -73,21 +74,16 @@ impl Sending {
             match step {
                 Step::Wait(time) if self.stopped_within(Some(time)).await => return None,
                 Step::Wait(_) => {}
-                Step::Reasoning(text) => self.say(&json!({"reasoning_content": text})),
-                Step::Text(text) => self.say(&json!({"content": text})),
-                // The vendor tells the end before the usage; a plan has them the other way round, as the port has.
-                Step::Usage(tokens) => {
-                    let finish = self.steps.pop_front();
-                    self.finish(finish.as_ref());
-                    if self.head.include_usage {
-                        self.append(&frame(&self.head.usage(tokens)));
-                    }
-                    self.done();
-                }
-                Step::Finish(_) => {
-                    self.finish(Some(&step));
-                    self.done();
-                }
+                Step::Reasoning(text) => self.say(|voice, out| voice.reasoning(&text, out)),
+                Step::Text(text) => self.say(|voice, out| voice.text(&text, out)),
+                // A plan has the usage before the end, as the port has; each vendor puts it where it likes.
+                Step::Usage(tokens) => match self.steps.pop_front() {
+                    Some(Step::Finish(finish)) => self.end(finish, Some(tokens)),
+                    // It goes wrong before it is told, except where it was at the beginning.
+                    Some(other) => self.steps.push_front(other),
+                    None => self.end(ModelFinish::Stop, Some(tokens)),
+                },
+                Step::Finish(finish) => self.end(finish, None),
                 Step::Break(how) => return self.fail(how).await,
             }
         }
@@ -106,12 +102,12 @@ impl Sending {
         self.over = true;
         self.fate.way = Way::Broken;
         match how {
-            Break::Error(body) => {
-                self.ready = Bytes::from(format!("data: {body}\n\n"));
+            Break::Error(error) => {
+                self.say(|voice, out| voice.error(&error, out));
                 Some(Ok(self.write().await))
             }
             Break::Malformed => {
-                self.ready = Bytes::from_static(b"data: {\"choices\": [{\"delta\": {\"content\": \n\n");
+                self.ready = Bytes::from_static(self.voice.malformed().as_bytes());
                 Some(Ok(self.write().await))
             }
             Break::Off => {
@@ -145,26 +141,15 @@ impl Sending {
         }
     }
 
-    fn say(&mut self, delta: &Value) {
-        self.ready = frame(&self.head.chunk(delta, None));
+    fn say(&mut self, words: impl FnOnce(&mut dyn Voice, &mut String)) {
+        let mut out = String::new();
+        words(self.voice.as_mut(), &mut out);
+        self.ready = [&self.ready, out.as_bytes()].concat().into();
     }
 
-    fn finish(&mut self, step: Option<&Step>) {
-        let finish = if let Some(Step::Finish(finish)) = step { *finish } else { ModelFinish::Stop };
-        self.ready = frame(&self.head.chunk(&json!({}), Some(finish)));
-    }
-
-    fn done(&mut self) {
-        self.append(b"data: [DONE]\n\n");
+    fn end(&mut self, finish: ModelFinish, tokens: Option<TokenCount>) {
+        self.say(|voice, out| voice.end(finish, tokens, out));
         self.over = true;
         self.fate.way = Way::Sent;
     }
-
-    fn append(&mut self, more: &[u8]) {
-        self.ready = [&self.ready, more].concat().into();
-    }
-}
-
-fn frame(value: &Value) -> Bytes {
-    Bytes::from(format!("data: {value}\n\n"))
 }

@@ -88,7 +88,8 @@ pub(super) enum Reported {
 #[derive(Debug, Clone)]
 pub(super) enum Trouble {
     /// An error instead of an answer.
-    Status { status: u16, retry_after: Option<String>, body: String },
+    /// Its body is the error's in each vendor's shape, unless the script says another.
+    Status { error: VendorError, retry_after: Option<String>, body: Option<String> },
     /// After so many bytes of text.
     After(usize, Break),
 }
@@ -96,8 +97,8 @@ pub(super) enum Trouble {
 /// How a stream goes wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Break {
-    /// An error object, which is this.
-    Error(String),
+    /// An error object of this.
+    Error(VendorError),
     /// The connection.
     Off,
     /// Silence.
@@ -364,8 +365,9 @@ impl Trouble {
         let error = |status: u16| {
             let mut error = VendorError::usual(status);
             error.code = fault.code.clone().or(error.code);
+            error.usual = fault.message.is_none();
             error.message = fault.message.clone().unwrap_or(error.message);
-            error.body().to_string()
+            error
         };
         let after = |bytes: u64, how: Break| {
             if fault.retry_after.is_some() || fault.body.is_some() {
@@ -385,8 +387,11 @@ impl Trouble {
                 if !fault.retry_after.as_deref().unwrap_or_default().chars().all(header) {
                     return Err(Wrong::new("retry_after", "seconds or an HTTP date"));
                 }
-                let body = fault.body.clone().unwrap_or_else(|| error(status));
-                Ok(Self::Status { status, retry_after: fault.retry_after, body })
+                Ok(Self::Status {
+                    error: error(status),
+                    retry_after: fault.retry_after.clone(),
+                    body: fault.body.clone(),
+                })
             }
             (None, Some(bytes), None, None, None) => after(bytes, Break::Error(error(500))),
             (None, None, Some(bytes), None, None) => after(bytes, Break::Off),

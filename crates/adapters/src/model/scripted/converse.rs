@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn message(speaker: Speaker, text: &str) -> PromptMessage {
-        PromptMessage { speaker, text: text.into() }
+        PromptMessage::new(speaker, text)
     }
 
     const ASK: &str = "# Project files\n\n## src/a.md\n````\n# Request\n```\nnot this\n```\n````\n\n# Request\n\n```\nmake it\n\n dark\n```\n";

@@ -46,10 +46,8 @@ mod tests {
 
     fn first_turn(request: &str) -> (String, Outcome) {
         let text = format!("# Project files\n\n(no files yet)\n\n# Request\n\n````\n{request}\n````\n");
-        let messages = vec![
-            PromptMessage { speaker: Speaker::System, text: "instructions".into() },
-            PromptMessage { speaker: Speaker::User, text },
-        ];
+        let messages =
+            vec![PromptMessage::new(Speaker::System, "instructions"), PromptMessage::new(Speaker::User, text)];
         let asked = Asked { model: DEMO_MODEL.into(), stream: true, include_usage: true, messages };
         let answered = demo_scripts().unwrap().answer(&asked).unwrap();
         (answered.script, answered.plan.outcome)

@@ -32,8 +32,8 @@ impl Asked {
         };
         let mut expected = Speaker::User;
         let mut begun = false;
-        for (index, PromptMessage { speaker, text }) in self.messages.iter().enumerate() {
-            if text.trim().is_empty() {
+        for (index, PromptMessage { speaker, text, images, .. }) in self.messages.iter().enumerate() {
+            if text.trim().is_empty() && images.is_empty() {
                 return refuse(index, "A message must have a text.");
             }
             if *speaker == Speaker::System {
@@ -98,6 +98,7 @@ impl Expectation {
             messages_at_least,
             messages_at_most,
             prompt_bytes_at_most,
+            images,
             ..
         } = &self.plain;
         let count = asked.messages.len() as u64;
@@ -115,7 +116,11 @@ impl Expectation {
                 .map(|most| format!("expected at most {most} messages, got {count}"));
             let bytes = asked.prompt_bytes();
             let long = prompt_bytes_at_most.filter(|most| bytes > *most);
-            few.or(many).or(long.map(|most| format!("expected at most {most} bytes of messages, got {bytes}")))
+            let seen = asked.messages.iter().map(|message| message.images.len() as u64).sum::<u64>();
+            let seen =
+                images.filter(|images| *images != seen).map(|images| format!("expected {images} images, got {seen}"));
+            let long = long.map(|most| format!("expected at most {most} bytes of messages, got {bytes}"));
+            few.or(many).or(long).or(seen)
         };
         let patterns = || {
             let missing = self.contains.iter().find(|pattern| !occurs(pattern));

@@ -93,7 +93,7 @@ pub struct Rule {
     /// How fast the answer comes; what is missing is taken from the script.
     #[serde(default)]
     pub pace: Pace,
-    /// Tokens to report. Missing: estimated from the texts, four characters a token.
+    /// Tokens to report, also before a fault. Missing: estimated from the texts, four characters a token, and none before a fault.
     pub usage: Option<UsageText>,
     /// Report no usage at all, as some servers do.
     #[serde(default)]
@@ -190,8 +190,8 @@ pub struct Fault {
     pub malformed_after: Option<u64>,
     /// With `status`: the `Retry-After` header, as seconds or as an HTTP date.
     pub retry_after: Option<String>,
-    /// With `status` and `error_after`: the error's code, such as `rate_limit_exceeded`, `insufficient_quota`,
-    /// `context_length_exceeded`, `content_filter`. Missing: the status' usual one.
+    /// With `status` and `error_after`: the error's code in OpenAI's words, such as `rate_limit_exceeded`, `insufficient_quota`,
+    /// `context_length_exceeded`, `content_filter`. Missing: the status' usual one. Other formats say the same in theirs.
     pub code: Option<String>,
     /// With `status` and `error_after`: the error's message. Missing: a plain one.
     pub message: Option<String>,
@@ -207,7 +207,7 @@ pub struct Expect {
     pub model: Option<String>,
     /// Whether the answer is to be streamed.
     pub stream: Option<bool>,
-    /// Whether usage is asked for in the stream.
+    /// Whether usage is asked for in the stream. Other formats than chat completions always tell it.
     pub include_usage: Option<bool>,
     /// Whether the first message is the system's.
     pub system: Option<bool>,
@@ -217,6 +217,8 @@ pub struct Expect {
     pub messages_at_most: Option<u64>,
     /// The most bytes of all messages' texts together.
     pub prompt_bytes_at_most: Option<u64>,
+    /// How many images the messages show, exactly.
+    pub images: Option<u64>,
     /// Patterns of which each must occur somewhere in the messages.
     #[serde(default)]
     pub contains: Vec<String>,

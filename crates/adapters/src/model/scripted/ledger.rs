@@ -17,6 +17,8 @@ pub const LEDGER_TEXT_BYTES: usize = 64 * 1024;
 pub struct Entry {
     /// Its number since the server started, from 1.
     pub n: u64,
+    /// The format that was spoken: `chat_completions`, `responses`, `messages` or `generate_content`.
+    pub format: &'static str,
     /// The model that was asked for; empty if the request could not be read.
     pub model: String,
     /// Whether a stream was asked for.
@@ -48,6 +50,8 @@ pub struct Said {
     pub text: String,
     /// Bytes of the whole text.
     pub bytes: usize,
+    /// Images with it.
+    pub images: usize,
 }
 
 /// What became of an answer.
@@ -77,6 +81,7 @@ impl Said {
             },
             text: text[..text.floor_char_boundary(LEDGER_TEXT_BYTES)].to_owned(),
             bytes: text.len(),
+            images: message.images.len(),
         }
     }
 }

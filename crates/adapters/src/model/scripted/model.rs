@@ -13,11 +13,14 @@ use runtime::ports::model::{Model, ModelError, ModelEvent, ModelRequest, ModelSt
 use tokio::time::sleep;
 
 use super::super::Patience;
-use super::super::compatible::failure::{Refusal, network, protocol, refused};
+use super::super::failure::{Refusal, network, protocol, refused};
+use super::super::wire::Wire;
 use super::compile::Break;
 use super::expect::Asked;
 use super::plan::{Outcome, Step};
 use super::scripts::Scripts;
+use super::tongue::Tongue;
+use super::vendor::VendorError;
 
 /// A model that scripts perform. It keeps the limits on silence that a client of a local server keeps.
 #[derive(Debug, Clone)]
@@ -52,12 +55,13 @@ impl Model for ScriptedModel {
 
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
         let asked = Asked { model: request.model.name, stream: true, include_usage: true, messages: request.messages };
-        let answered =
-            self.scripts.answer(&asked).map_err(|error| refuse(error.status, None, &error.body().to_string()))?;
+        let answered = self.scripts.answer(&asked).map_err(|error| refuse(&error, None, None))?;
         let plan = answered.plan;
         within(self.patience.first_byte, plan.first_delay).await?;
         match plan.outcome {
-            Outcome::Refused { status, retry_after, body } => Err(refuse(status, retry_after.as_deref(), &body)),
+            Outcome::Refused { error, retry_after, body } => {
+                Err(refuse(&error, retry_after.as_deref(), body.as_deref()))
+            }
             Outcome::Steps(steps) => {
                 let performance =
                     Performance { steps: steps.into(), silence: self.patience.first_byte, idle: self.patience.idle };
@@ -86,7 +90,7 @@ impl Performance {
                 Step::Text(text) => Ok(ModelEvent::Text(text)),
                 Step::Usage(tokens) => Ok(ModelEvent::Usage(tokens)),
                 Step::Finish(finish) => Ok(ModelEvent::Finish(finish)),
-                Step::Break(Break::Error(body)) => Err(refuse(0, None, &body)),
+                Step::Break(Break::Error(error)) => Err(refuse(&VendorError { status: 0, ..error }, None, None)),
                 Step::Break(Break::Off) => Err(network("The model's answer was cut off.".into())),
                 Step::Break(Break::Malformed) => Err(protocol("The model sent a piece that is not JSON.")),
                 Step::Break(Break::Stall) => Err(silent_for(self.silence).await),
@@ -117,6 +121,9 @@ async fn silent_for(silence: Duration) -> ModelError {
     network(format!("The model said nothing for {} s.", silence.as_secs_f64()))
 }
 
-fn refuse(status: u16, retry_after: Option<&str>, body: &str) -> ModelError {
-    refused(Refusal { status, retry_after, body, ..Refusal::default() }, None)
+/// The error that a client of chat completions would see.
+fn refuse(error: &VendorError, retry_after: Option<&str>, body: Option<&str>) -> ModelError {
+    let told = Tongue::Chat.refusal(error, retry_after, true);
+    let refusal = Refusal { wire: Wire::Chat, status: told.status, body: body.unwrap_or(&told.body) };
+    refused(refusal, &|name| retry_after.filter(|_| name == "retry-after"), None)
 }

@@ -8,6 +8,7 @@ use runtime::ports::model::ModelFinish;
 use super::compile::{Break, Part, Play, Reported, Trouble};
 use super::converse::Heard;
 use super::expect::Asked;
+use super::vendor::VendorError;
 
 /// Characters of one token, where tokens are estimated.
 const TOKEN_CHARS: u64 = 4;
@@ -25,8 +26,8 @@ pub(super) struct Plan {
 /// What is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// An error.
-    Refused { status: u16, retry_after: Option<String>, body: String },
+    /// An error; with a body of its own, or the vendor's.
+    Refused { error: VendorError, retry_after: Option<String>, body: Option<String> },
     /// A stream. It ends with `Finish` or with `Break`.
     Steps(Vec<Step>),
 }
@@ -46,8 +47,8 @@ impl Plan {
     /// What `play` answers.
     pub(super) fn of(play: &Play, asked: &Asked, heard: &Heard<'_>) -> Self {
         let outcome = match &play.trouble {
-            Some(Trouble::Status { status, retry_after, body }) => {
-                Outcome::Refused { status: *status, retry_after: retry_after.clone(), body: body.clone() }
+            Some(Trouble::Status { error, retry_after, body }) => {
+                Outcome::Refused { error: error.clone(), retry_after: retry_after.clone(), body: body.clone() }
             }
             Some(Trouble::After(bytes, how)) => Outcome::Steps(steps(play, asked, heard, Some((*bytes, how)))),
             None => Outcome::Steps(steps(play, asked, heard, None)),
@@ -81,6 +82,10 @@ fn steps(play: &Play, asked: &Asked, heard: &Heard<'_>, trouble: Option<(usize, 
         }
     }
     if let Some((_, how)) = trouble {
+        // Paid for, though it broke.
+        if let Reported::Exactly(tokens) = play.usage {
+            steps.push(Step::Usage(tokens));
+        }
         steps.push(Step::Break(how.clone()));
         return steps;
     }
@@ -88,19 +93,19 @@ fn steps(play: &Play, asked: &Asked, heard: &Heard<'_>, trouble: Option<(usize, 
         Reported::Nothing => {}
         Reported::Exactly(tokens) => steps.push(Step::Usage(tokens)),
         Reported::Estimated => {
-            let prompt_chars = asked.messages.iter().map(|message| message.text.chars().count() as u64).sum::<u64>();
             let reasoning = reasoning_chars.div_ceil(TOKEN_CHARS);
             let output = text_chars.div_ceil(TOKEN_CHARS) + reasoning;
-            steps.push(Step::Usage(TokenCount {
-                input: prompt_chars.div_ceil(TOKEN_CHARS),
-                cached: 0,
-                output,
-                reasoning,
-            }));
+            steps.push(Step::Usage(TokenCount { input: prompt_tokens(asked), cached: 0, output, reasoning }));
         }
     }
     steps.push(Step::Finish(play.finish));
     steps
+}
+
+/// The tokens of a prompt, estimated.
+pub(super) fn prompt_tokens(asked: &Asked) -> u64 {
+    let chars = asked.messages.iter().map(|message| message.text.chars().count() as u64).sum::<u64>();
+    chars.div_ceil(TOKEN_CHARS)
 }
 
 /// Adds `text` in chunks with the rule's delay before each but the stream's first; gives its characters.

@@ -1,84 +1,77 @@
 //! One call: the request goes out, the answer comes in, silence is timed. Dropping the returned stream drops the connection.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream;
-use reqwest::header::{DATE, HeaderMap, HeaderName, LOCATION, RETRY_AFTER};
-use reqwest::{Response, StatusCode};
-use runtime::ports::model::{ModelError, ModelErrorKind, ModelRequest, ModelStream, Speaker};
-use serde::Serialize;
+use reqwest::header::{HeaderMap, LOCATION};
+use reqwest::{Response, StatusCode, Url};
+use runtime::ports::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream};
 use tokio::time::timeout;
 
+use super::address;
 use super::answer::{Answer, Pieces, Progress};
 use super::failure::{Refusal, causes, network, refused};
-use super::{Asked, ERROR_BODY_BYTES};
+use super::rates;
+use super::remote::{Asked, ERROR_BODY_BYTES};
 
 /// Silence after an answer's told end, in which its usage may still come; servers that keep the connection open end here.
 const AFTER_FINISH: Duration = Duration::from_secs(5);
-
-/// The body of a request.
-#[derive(Serialize)]
-struct Body<'a> {
-    model: &'a str,
-    messages: Vec<Message<'a>>,
-    stream: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream_options: Option<StreamOptions>,
-}
-
-#[derive(Serialize)]
-struct Message<'a> {
-    role: &'static str,
-    content: &'a str,
-}
-
-#[derive(Serialize)]
-struct StreamOptions {
-    include_usage: bool,
-}
+/// How long a server may take to tell about a model.
+const CONFIRMATION: Duration = Duration::from_secs(20);
 
 /// Asks; the stream is given once the server has accepted.
 pub(super) async fn open(asked: Arc<Asked>, request: &ModelRequest) -> Result<ModelStream, ModelError> {
-    let mut response = send(&asked, request, true).await?;
-    if matches!(response.status(), StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY) {
-        let error = Refused::read(response, &asked).await;
-        if !error.body.contains("stream_options") && !error.body.contains("include_usage") {
-            return Err(error.into_error(&asked, &request.model.name));
+    let mut outgoing = asked.wire.ask(request);
+    let url = asked.address.below(&outgoing.path, outgoing.query);
+    let mut remedies: Vec<_> = outgoing.remedies.iter().collect();
+    loop {
+        let sent = asked.client.post(url.clone()).json(&outgoing.body).send();
+        let response = answered(&asked, asked.patience.first_byte, sent).await?;
+        if response.status().is_success() {
+            let pieces = rates::snapshots(&|name| header(response.headers(), name));
+            let pieces = pieces.into_iter().map(|limit| Ok(ModelEvent::RateLimit(limit))).collect();
+            let call = Call { response, answer: Answer::new(asked.wire, asked.key.clone()), pieces, asked };
+            return Ok(stream::unfold(call, Call::next).boxed());
         }
-        // Some servers know no usage in streams and say so; then it is done without.
-        response = send(&asked, request, false).await?;
+        let error = Refused::read(response, &asked).await;
+        // What a server does not know, and says so by its name, it is asked without; each such field once.
+        let body = error.body.to_lowercase();
+        let curable = matches!(error.status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
+        let named = |remedy: &&super::wire::Remedy| curable && body.contains(remedy.named);
+        let remedy = remedies.iter().position(|remedy| named(remedy) && remedy.apply(&mut outgoing.body));
+        match remedy {
+            Some(used) => drop(remedies.swap_remove(used)),
+            None => return Err(error.into_error(&asked, &url, &request.model.name)),
+        }
     }
-    if !response.status().is_success() {
-        return Err(Refused::read(response, &asked).await.into_error(&asked, &request.model.name));
-    }
-    let call = Call { response, answer: Answer::new(asked.key.clone()), pieces: VecDeque::new(), asked };
-    Ok(stream::unfold(call, Call::next).boxed())
 }
 
-async fn send(asked: &Asked, request: &ModelRequest, include_usage: bool) -> Result<Response, ModelError> {
-    let messages = request.messages.iter().map(|message| Message {
-        role: match message.speaker {
-            Speaker::System => "system",
-            Speaker::User => "user",
-            Speaker::Assistant => "assistant",
-        },
-        content: &message.text,
-    });
-    let body = Body {
-        model: &request.model.name,
-        messages: messages.collect(),
-        stream: true,
-        stream_options: include_usage.then_some(StreamOptions { include_usage }),
-    };
-    let sent = asked.client.post(asked.address.completions()).json(&body).send();
-    match timeout(asked.patience.first_byte, sent).await {
+/// Asks the server about a model, which costs nothing: is it there, does it take the key, does it have the model?
+pub(super) async fn confirm(asked: &Asked, model: &str) -> Result<(), ModelError> {
+    let url = asked.address.below(&asked.wire.about(model), None);
+    let response = answered(asked, CONFIRMATION, asked.client.get(url.clone()).send()).await?;
+    if response.status().is_success() {
+        return Ok(());
+    }
+    Err(Refused::read(response, asked).await.into_error(asked, &url, model))
+}
+
+async fn answered(
+    asked: &Asked,
+    patience: Duration,
+    sent: impl Future<Output = Result<Response, reqwest::Error>>,
+) -> Result<Response, ModelError> {
+    match timeout(patience, sent).await {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(error)) => Err(unreachable(asked, error)),
-        Err(_) => Err(silent(asked, asked.patience.first_byte)),
+        Err(_) => Err(silent(asked, patience)),
     }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// An answer that is no success, read as far as is needed to say why.
@@ -103,21 +96,12 @@ impl Refused {
         Self { status, headers, body: String::from_utf8_lossy(&body).into_owned() }
     }
 
-    fn into_error(self, asked: &Asked, model: &str) -> ModelError {
-        let header = |name: HeaderName| self.headers.get(name).and_then(|value| value.to_str().ok());
-        let mut error = refused(
-            Refusal {
-                status: self.status.as_u16(),
-                retry_after: header(RETRY_AFTER),
-                retry_after_ms: header(HeaderName::from_static("retry-after-ms")),
-                date: header(DATE),
-                body: &self.body,
-            },
-            asked.key.as_ref(),
-        );
+    fn into_error(self, asked: &Asked, url: &Url, model: &str) -> ModelError {
+        let refusal = Refusal { wire: asked.wire, status: self.status.as_u16(), body: &self.body };
+        let mut error = refused(refusal, &|name| header(&self.headers, name), asked.key.as_ref());
         if self.status == StatusCode::NOT_FOUND && error.kind == ModelErrorKind::BadRequest {
             error.message +=
-                &format!(" Asked was {} for `{model}`; most base URLs end with /v1.", asked.address.shown());
+                &format!(" Asked was {} for `{model}`; most base URLs end with /v1.", address::shown(url.clone()));
         } else if self.status.is_redirection() && self.headers.contains_key(LOCATION) {
             error.message += " It redirects, which is not followed: use the base URL that it leads to.";
         }

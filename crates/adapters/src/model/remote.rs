@@ -1,27 +1,23 @@
-//! A model behind any server that speaks OpenAI's chat completions: OpenAI itself, LM Studio, Ollama, vLLM, OpenRouter, ….
+//! A model behind a server: OpenAI's, Anthropic's, Google's, or any that speaks OpenAI's chat completions (LM Studio, Ollama, vLLM,
+//! OpenRouter, …).
 //!
-//! `POST {base_url}/chat/completions`, streamed. The base URL is used as it is given: most servers' ends with `/v1`, and nothing
-//! is added to one that does not. One call is one request: no retries (the run decides), no redirects (a prompt and a key go
-//! where they were sent, nowhere else). Dropping the stream closes the connection, by which the server knows to stop.
-//! `answer` reads what comes, `failure` names what went wrong, `address` knows base URLs; none of them does I/O.
-
-mod address;
-mod answer;
-mod call;
-pub(crate) mod failure;
-mod usage;
+//! The base URL is used as it is given, and the format's path is added. One call is one request: no retries (the run decides), no
+//! redirects (a prompt and a key go where they were sent, nowhere else); only a field that a server says not to know is left out in a
+//! second one. Dropping the stream closes the connection, by which the server knows to stop. The formats are in `wire`, the call in
+//! `call`; nothing here differs by vendor.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use contract::Limits;
 use contract::event::{ModelRef, Provider};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use runtime::ports::model::{Model, ModelError, ModelRequest, ModelStream};
 use thiserror::Error;
 
-use self::address::Address;
-use super::{Patience, Secret};
+use super::address::Address;
+use super::wire::Wire;
+use super::{Patience, Secret, call, failure};
 
 /// Bytes of one event of a stream, and of one of its lines.
 pub const EVENT_BYTES: usize = 1024 * 1024;
@@ -31,8 +27,6 @@ pub const ANSWER_WIRE_BYTES: u64 = 512 * 1024 * 1024;
 pub const DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of an error's body that are read.
 pub const ERROR_BODY_BYTES: usize = 64 * 1024;
-/// Characters of a server's words that an error repeats.
-pub const ERROR_TEXT_CHARS: usize = 400;
 /// Bytes of a model's name: longer ones are no names.
 pub const NAME_BYTES: usize = 256;
 /// Idle connections that are kept for the next call.
@@ -40,8 +34,10 @@ pub const IDLE_CONNECTIONS: usize = 8;
 
 /// Which model, where.
 #[derive(Debug, Clone)]
-pub struct CompatibleConfig {
-    /// Such as `https://api.openai.com/v1` or `http://127.0.0.1:1234/v1`. `/chat/completions` is added, nothing else.
+pub struct RemoteConfig {
+    /// Whose format the server speaks.
+    pub provider: Provider,
+    /// Such as `https://api.openai.com/v1` or `http://127.0.0.1:1234/v1`. The format's path is added, nothing else.
     pub base_url: String,
     /// The key, if the server wants one.
     pub key: Option<Secret>,
@@ -57,6 +53,9 @@ pub enum ConfigError {
     /// Not a base URL.
     #[error("the model's base URL cannot be used: {0}")]
     Address(String),
+    /// The demo is no server.
+    #[error("the demo is behind no server")]
+    Demo,
     /// No name.
     #[error("the model has no name: set it, for example with BATON_MODEL")]
     NoModel,
@@ -70,6 +69,7 @@ impl ConfigError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Address(_) => "model_url_invalid",
+            Self::Demo => "model_provider_invalid",
             Self::NoModel => "model_name_missing",
             Self::Client(_) => "model_client_failed",
         }
@@ -77,25 +77,39 @@ impl ConfigError {
 }
 
 /// See the module.
-pub struct Compatible {
+pub struct Remote {
+    provider: Provider,
     asked: Arc<Asked>,
 }
 
 /// What every call of this model shares.
-struct Asked {
-    client: reqwest::Client,
-    address: Address,
-    model: String,
-    key: Option<Secret>,
-    patience: Patience,
+pub(super) struct Asked {
+    pub(super) wire: Wire,
+    pub(super) client: reqwest::Client,
+    pub(super) address: Address,
+    pub(super) model: String,
+    pub(super) key: Option<Secret>,
+    pub(super) patience: Patience,
 }
 
-impl Compatible {
+/// The base URL of a vendor's own server; none where there is no vendor.
+pub fn own_base_url(provider: Provider) -> Option<&'static str> {
+    match provider {
+        Provider::Openai => Some("https://api.openai.com/v1"),
+        Provider::Anthropic => Some("https://api.anthropic.com/v1"),
+        Provider::Gemini => Some("https://generativelanguage.googleapis.com/v1beta"),
+        Provider::Compatible | Provider::Demo => None,
+    }
+}
+
+impl Remote {
     /// A model. Nothing is sent yet.
     ///
     /// # Errors
     /// When the configuration cannot work, whatever the server.
-    pub fn new(config: CompatibleConfig) -> Result<Self, ConfigError> {
+    pub fn new(config: RemoteConfig) -> Result<Self, ConfigError> {
+        let provider = config.provider;
+        let wire = Wire::of(provider).ok_or(ConfigError::Demo)?;
         let address = Address::parse(&config.base_url).map_err(ConfigError::Address)?;
         let model = config.model.trim().to_owned();
         if model.is_empty() {
@@ -103,7 +117,7 @@ impl Compatible {
         }
         let limits = &config.limits;
         let patience = if address.is_local() { Patience::local(limits) } else { Patience::remote(limits) };
-        let client = client(&address, config.key.as_ref(), patience)
+        let client = client(wire, &address, config.key.as_ref(), patience)
             .map_err(|error| ConfigError::Client(failure::causes(&error.without_url())))?;
         if config.key.is_some() && !address.is_encrypted() && !address.is_local() {
             tracing::warn!(
@@ -111,20 +125,39 @@ impl Compatible {
                 "the model's key is sent without encryption: the base URL is not https"
             );
         }
-        Ok(Self { asked: Arc::new(Asked { client, address, model, key: config.key, patience }) })
+        Ok(Self { provider, asked: Arc::new(Asked { wire, client, address, model, key: config.key, patience }) })
+    }
+
+    /// Asks the server about the usual model, which costs nothing: whether it is there, takes the key and has the model. A server of
+    /// chat completions tells only that it is there: it need not know of one model.
+    ///
+    /// # Errors
+    /// What the server refuses, or that it does not answer.
+    pub async fn confirm(&self) -> Result<(), ModelError> {
+        call::confirm(&self.asked, &self.asked.model).await
     }
 }
 
 /// The client of one model: its own, so that its connections, headers and limits are nobody else's.
-fn client(address: &Address, key: Option<&Secret>, patience: Patience) -> Result<reqwest::Client, reqwest::Error> {
+fn client(
+    wire: Wire,
+    address: &Address,
+    key: Option<&Secret>,
+    patience: Patience,
+) -> Result<reqwest::Client, reqwest::Error> {
     install_cryptography();
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("baton/", env!("CARGO_PKG_VERSION"))));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
-    if let Some(mut value) = key.and_then(|key| HeaderValue::try_from(format!("Bearer {}", key.expose())).ok()) {
+    if let Some((name, value)) = wire.header() {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    if let Some((name, value)) = key.map(|key| wire.key_header(key))
+        && let Ok(mut value) = HeaderValue::try_from(value)
+    {
         value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+        headers.insert(HeaderName::from_static(name), value);
     }
     let mut builder = reqwest::Client::builder()
         .default_headers(headers)
@@ -151,16 +184,16 @@ fn install_cryptography() {
 }
 
 #[async_trait]
-impl Model for Compatible {
+impl Model for Remote {
     fn reference(&self) -> ModelRef {
-        ModelRef { provider: Provider::Compatible, name: self.asked.model.clone() }
+        ModelRef { provider: self.provider, name: self.asked.model.clone() }
     }
 
     /// Which models the server has is the server's to say, and some do not: any name can be asked for.
     fn named(&self, name: &str) -> Option<ModelRef> {
         let is_name =
             !name.is_empty() && name.len() <= NAME_BYTES && name.trim() == name && !name.contains(char::is_control);
-        is_name.then(|| ModelRef { provider: Provider::Compatible, name: name.to_owned() })
+        is_name.then(|| ModelRef { provider: self.provider, name: name.to_owned() })
     }
 
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
@@ -174,9 +207,10 @@ mod tests {
 
     use super::*;
 
-    fn configured(base_url: &str, model: &str) -> Result<Compatible, ConfigError> {
+    fn configured(base_url: &str, model: &str) -> Result<Remote, ConfigError> {
         let key = Secret::new("sk-1");
-        Compatible::new(CompatibleConfig {
+        Remote::new(RemoteConfig {
+            provider: Provider::Compatible,
             base_url: base_url.into(),
             key,
             model: model.into(),

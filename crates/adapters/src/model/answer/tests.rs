@@ -1,4 +1,4 @@
-//! Answers of real servers, as recorded or as their sources write them, in every chunking.
+//! Answers of servers of chat completions, as recorded or as their sources write them, in every chunking; and what is no answer.
 
 use super::*;
 
@@ -10,15 +10,16 @@ fn short(pieces: Pieces) -> Vec<String> {
         Ok(ModelEvent::Usage(TokenCount { input, cached, output, reasoning })) => {
             format!("U {input} {cached} {output} {reasoning}")
         }
+        Ok(ModelEvent::RateLimit(limit)) => format!("L {limit:?}"),
         Ok(ModelEvent::Finish(finish)) => format!("F {finish:?}"),
         Err(error) => format!("E {:?}", error.kind),
     };
     pieces.into_iter().map(short).collect()
 }
 
-fn read(pieces: &[&[u8]]) -> Vec<String> {
+fn read(wire: Wire, pieces: &[&[u8]]) -> Vec<String> {
     let mut out = Pieces::new();
-    let mut answer = Answer::new(None);
+    let mut answer = Answer::new(wire, None);
     for piece in pieces {
         answer.push(piece, &mut out);
     }
@@ -26,13 +27,13 @@ fn read(pieces: &[&[u8]]) -> Vec<String> {
     short(out)
 }
 
-fn read_in_every_chunking(wire: &str) -> Vec<String> {
+pub(super) fn read_in_every_chunking(format: Wire, wire: &str) -> Vec<String> {
     let bytes = wire.as_bytes();
-    let whole = read(&[bytes]);
-    assert_eq!(read(&bytes.chunks(1).collect::<Vec<_>>()), whole, "byte by byte: {wire}");
+    let whole = read(format, &[bytes]);
+    assert_eq!(read(format, &bytes.chunks(1).collect::<Vec<_>>()), whole, "byte by byte: {wire}");
     for cut in 0..=bytes.len() {
         let (before, after) = bytes.split_at(cut);
-        assert_eq!(read(&[before, after]), whole, "cut at {cut}: {wire}");
+        assert_eq!(read(format, &[before, after]), whole, "cut at {cut}: {wire}");
     }
     whole
 }
@@ -98,7 +99,7 @@ fn real_servers_are_understood_in_every_chunking() {
         ("<!doctype html><p>data: no</p>", &["E BadRequest"]),
     ];
     for (wire, expected) in table {
-        assert_eq!(read_in_every_chunking(wire), expected, "{wire}");
+        assert_eq!(read_in_every_chunking(Wire::Chat, wire), expected, "{wire}");
     }
 }
 
@@ -117,7 +118,11 @@ fn what_is_cut_off_or_is_no_answer_is_an_error_and_never_an_end() {
         (format!("data: {}\n\n{delta}\n\n", "x".repeat(EVENT_BYTES)), &["E Protocol"]),
     ];
     for (wire, expected) in table {
-        let read = if wire.len() < 1000 { read_in_every_chunking(&wire) } else { read(&[wire.as_bytes()]) };
+        let read = if wire.len() < 1000 {
+            read_in_every_chunking(Wire::Chat, &wire)
+        } else {
+            read(Wire::Chat, &[wire.as_bytes()])
+        };
         assert_eq!(read, expected, "{:.100}", wire);
     }
 }
@@ -128,7 +133,7 @@ fn a_break_after_the_told_end_loses_nothing_and_one_before_is_an_error() {
     let told = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
     for (wire, expected) in [(said.to_owned(), ["T a", "E Network"]), (format!("{said}{told}"), ["T a", "F Stop"])] {
         let mut out = Pieces::new();
-        let mut answer = Answer::new(None);
+        let mut answer = Answer::new(Wire::Chat, None);
         answer.push(wire.as_bytes(), &mut out);
         answer.broken(network("gone".into()), &mut out);
         answer.push(said.as_bytes(), &mut out);

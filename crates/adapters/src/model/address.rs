@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
-/// The address of a server's chat completions.
+/// A server's base URL.
 #[derive(Debug, Clone)]
 pub(super) struct Address {
-    completions: Url,
+    base: Url,
     local: bool,
 }
 
@@ -27,26 +27,32 @@ impl Address {
         let local = url.host_str().is_some_and(is_local_host);
         match url.path_segments_mut() {
             Ok(mut path) => {
-                path.pop_if_empty().extend(["chat", "completions"]);
+                path.pop_if_empty();
             }
             Err(()) => return Err("it has no host".to_owned()),
         }
-        Ok(Self { completions: url, local })
+        Ok(Self { base: url, local })
     }
 
-    pub(super) fn completions(&self) -> Url {
-        self.completions.clone()
+    /// An address below the base. Segments are text: none of them leads elsewhere or adds a query.
+    pub(super) fn below(&self, segments: &[String], query: Option<(&str, &str)>) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.extend(segments);
+        }
+        if let Some((name, value)) = query {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+        url
     }
 
     pub(super) fn host(&self) -> &str {
-        self.completions.host_str().unwrap_or_default()
+        self.base.host_str().unwrap_or_default()
     }
 
     /// The address for people: without query, which some servers use for keys.
     pub(super) fn shown(&self) -> String {
-        let mut url = self.completions.clone();
-        url.set_query(None);
-        url.to_string()
+        shown(self.base.clone())
     }
 
     /// Whether the server is on this machine or on its network, where a model may have to be loaded first.
@@ -55,8 +61,14 @@ impl Address {
     }
 
     pub(super) fn is_encrypted(&self) -> bool {
-        self.completions.scheme() == "https"
+        self.base.scheme() == "https"
     }
+}
+
+/// An address for people: without query, which some servers use for keys.
+pub(super) fn shown(mut url: Url) -> String {
+    url.set_query(None);
+    url.to_string()
 }
 
 fn is_local_host(host: &str) -> bool {
@@ -96,7 +108,22 @@ mod tests {
             ("https://host/api?version=2#x", "https://host/api/chat/completions?version=2"),
         ];
         for (base, full) in table {
-            assert_eq!(Address::parse(base).unwrap().completions().as_str(), full);
+            let segments = ["chat".to_owned(), "completions".to_owned()];
+            assert_eq!(Address::parse(base).unwrap().below(&segments, None).as_str(), full);
+        }
+    }
+
+    #[test]
+    fn a_models_name_is_one_segment_whatever_it_holds() {
+        let base = Address::parse("https://host/v1beta/").unwrap();
+        let table = [
+            ("gemini-3-pro:streamGenerateContent", "gemini-3-pro:streamGenerateContent"),
+            ("../../admin?x=1#y", "..%2F..%2Fadmin%3Fx=1%23y"),
+            ("a%2e%2e", "a%252e%252e"),
+        ];
+        for (name, segment) in table {
+            let url = base.below(&["models".to_owned(), name.to_owned()], Some(("alt", "sse")));
+            assert_eq!(url.as_str(), format!("https://host/v1beta/models/{segment}?alt=sse"));
         }
     }
 

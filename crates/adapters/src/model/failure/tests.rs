@@ -62,7 +62,7 @@ const ERRORS: &[(u16, &str, ModelErrorKind)] = &[
 #[test]
 fn errors_of_real_servers_are_told_apart() {
     for &(status, body, kind) in ERRORS {
-        let error = refused(Refusal { status, body, ..Refusal::default() }, None);
+        let error = refused(Refusal { wire: Wire::Chat, status, body }, &|_| None, None);
         assert_eq!(error.kind, kind, "{status} {body}");
         assert!(
             error.message.ends_with(|end: char| !end.is_whitespace()) && !error.message.contains('<'),
@@ -74,7 +74,7 @@ fn errors_of_real_servers_are_told_apart() {
 
 #[test]
 fn a_message_says_what_the_server_said() {
-    let message = |status, body: &str| refused(Refusal { status, body, ..Refusal::default() }, None).message;
+    let message = |status, body: &str| refused(Refusal { wire: Wire::Chat, status, body }, &|_| None, None).message;
     assert_eq!(message(429, ""), "The model's server gets too many requests (429).");
     assert_eq!(
         message(422, r#"{"detail":[{"msg":"field required"},{"msg":"x"}]}"#),
@@ -87,25 +87,116 @@ fn a_message_says_what_the_server_said() {
     assert!(message(500, &"x".repeat(100_000)).chars().count() < ERROR_TEXT_CHARS + 100);
 }
 
+/// Errors as each vendor documents them.
+const VENDORS: &[(Wire, u16, &str, ModelErrorKind, Option<u64>)] = &[
+    (
+        Wire::Responses,
+        0,
+        r#"{"id":"resp_1","object":"response","status":"failed","error":{"code":"rate_limit_exceeded","message":"Slow down"}}"#,
+        Rate,
+        None,
+    ),
+    (
+        Wire::Responses,
+        0,
+        r#"{"type":"error","code":"server_error","message":"x","param":null,"sequence_number":3}"#,
+        Overload,
+        None,
+    ),
+    (Wire::Responses, 0, r#"{"status":"failed","error":{"code":"invalid_prompt","message":"x"}}"#, ContentFilter, None),
+    (Wire::Responses, 0, r#"{"status":"failed","error":{"code":"image_too_large","message":"x"}}"#, BadRequest, None),
+    (
+        Wire::Messages,
+        401,
+        r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"},"request_id":"r"}"#,
+        Auth,
+        None,
+    ),
+    (Wire::Messages, 403, r#"{"type":"error","error":{"type":"permission_error","message":"x"}}"#, Auth, None),
+    (Wire::Messages, 402, r#"{"type":"error","error":{"type":"billing_error","message":"x"}}"#, Quota, None),
+    (
+        Wire::Messages,
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}}"#,
+        Quota,
+        None,
+    ),
+    (
+        Wire::Messages,
+        400,
+        r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 208310 tokens > 200000 maximum"}}"#,
+        Context,
+        None,
+    ),
+    (Wire::Messages, 413, r#"{"type":"error","error":{"type":"request_too_large","message":"x"}}"#, Context, None),
+    (
+        Wire::Messages,
+        404,
+        r#"{"type":"error","error":{"type":"not_found_error","message":"model: x"}}"#,
+        BadRequest,
+        None,
+    ),
+    (Wire::Messages, 429, r#"{"type":"error","error":{"type":"rate_limit_error","message":"x"}}"#, Rate, None),
+    (
+        Wire::Messages,
+        429,
+        r#"{"type":"error","error":{"type":"rate_limit_error","message":"x","details":{"error_code":"enforced_spend_limit_reached"}}}"#,
+        Quota,
+        None,
+    ),
+    (
+        Wire::Messages,
+        529,
+        r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+        Overload,
+        None,
+    ),
+    (
+        Wire::Messages,
+        0,
+        r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+        Overload,
+        None,
+    ),
+    (Wire::Messages, 500, r#"{"type":"error","error":{"type":"api_error","message":"x"}}"#, Overload, None),
+    (
+        Wire::Generate,
+        400,
+        r#"{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}"#,
+        Auth,
+        None,
+    ),
+    (
+        Wire::Generate,
+        429,
+        r#"{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[{"violations":[{"quotaId":"GenerateRequestsPerMinutePerProjectPerModel-FreeTier"}]},{"retryDelay":"22.5s"}]}}"#,
+        Rate,
+        Some(22_500),
+    ),
+    (
+        Wire::Generate,
+        429,
+        r#"{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[{"violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},{"retryDelay":"22s"}]}}"#,
+        Quota,
+        Some(22_000),
+    ),
+    (
+        Wire::Generate,
+        400,
+        r#"{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}"#,
+        Context,
+        None,
+    ),
+    (Wire::Generate, 403, r#"{"error":{"code":403,"message":"x","status":"PERMISSION_DENIED"}}"#, Auth, None),
+    (Wire::Generate, 404, r#"{"error":{"code":404,"message":"x","status":"NOT_FOUND"}}"#, BadRequest, None),
+    (Wire::Generate, 503, r#"[{"error":{"code":503,"message":"x","status":"UNAVAILABLE"}}]"#, Overload, None),
+];
+
 #[test]
-fn waiting_times_are_read_in_seconds_in_milliseconds_and_as_dates_of_the_servers_own_clock() {
-    let date = Some("Tue, 15 Nov 1994 08:12:31 GMT");
-    let table = [
-        (Some("2"), None, None, Some(2_000)),
-        (Some(" 0.5 "), None, None, Some(500)),
-        (Some("2"), Some("1500"), None, Some(1_500)),
-        (Some("Tue, 15 Nov 1994 08:12:41 GMT"), None, date, Some(10_000)),
-        (Some("Tue, 15 Nov 1994 08:00:00 GMT"), None, date, Some(0)),
-        (Some("Tue, 15 Nov 1994 08:12:41 GMT"), None, None, None),
-        (Some("-5"), None, None, Some(0)),
-        (Some("1e300"), None, None, Some(24 * 3_600_000)),
-        (Some("NaN"), None, None, None),
-        (Some("soon"), None, date, None),
-        (None, None, date, None),
-    ];
-    for (retry_after, retry_after_ms, date, expected) in table {
-        let refusal = Refusal { status: 429, retry_after, retry_after_ms, date, body: "" };
-        assert_eq!(refused(refusal, None).retry_after_ms, expected, "{retry_after:?}");
+fn errors_of_each_vendor_are_told_by_their_codes() {
+    for &(wire, status, body, kind, retry_after_ms) in VENDORS {
+        let error = refused(Refusal { wire, status, body }, &|_| None, None);
+        assert_eq!((error.kind, error.retry_after_ms), (kind, retry_after_ms), "{status} {body}");
     }
 }
 
@@ -131,7 +222,7 @@ proptest! {
             4 => format!("{before}{echoed}{after}"),
             _ => text.to_string(),
         };
-        let message = refused(Refusal { status: 401, body: &body, ..Refusal::default() }, Some(&secret)).message;
+        let message = refused(Refusal { wire: Wire::Chat, status: 401, body: &body }, &|_| None, Some(&secret)).message;
         prop_assert!(!message.contains(&key), "{message}");
     }
 }

@@ -1,14 +1,16 @@
-//! The OpenAI-compatible client against servers that are written byte by byte: what it sends, how long it waits, what it gives up.
+//! The client of models against servers that are written byte by byte: what it sends, how long it waits, what it gives up.
 #![expect(clippy::unwrap_used, reason = "a test; clippy sees tests only where `#[test]` stands")]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use adapters::model::{Compatible, CompatibleConfig, Secret};
+use adapters::model::{Remote, RemoteConfig, Secret};
 use contract::Limits;
 use contract::event::{ModelRef, Provider};
 use futures::StreamExt as _;
 use runtime::ports::model::{
-    Model, ModelError, ModelErrorKind, ModelEvent, ModelFinish, ModelRequest, PromptMessage, Speaker,
+    Effort, Model, ModelError, ModelErrorKind, ModelEvent, ModelFinish, ModelRequest, PromptMessage, RateLimit,
+    RateScope, Speaker,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,23 +28,28 @@ async fn listen() -> (TcpListener, String) {
     (listener, url)
 }
 
-fn model_with(base_url: &str, limits: Limits) -> Compatible {
-    let config = CompatibleConfig { base_url: base_url.into(), key: Secret::new(KEY), model: "m-1".into(), limits };
-    Compatible::new(config).unwrap()
+fn model_of(provider: Provider, base_url: &str, limits: Limits) -> Remote {
+    let config =
+        RemoteConfig { provider, base_url: base_url.into(), key: Secret::new(KEY), model: "m-1".into(), limits };
+    Remote::new(config).unwrap()
 }
 
-fn model(base_url: &str) -> Compatible {
+fn model_with(base_url: &str, limits: Limits) -> Remote {
+    model_of(Provider::Compatible, base_url, limits)
+}
+
+fn model(base_url: &str) -> Remote {
     model_with(base_url, Limits::default())
 }
 
 fn question() -> ModelRequest {
-    let message = |speaker, text: &str| PromptMessage { speaker, text: text.into() };
     let model = ModelRef { provider: Provider::Compatible, name: "m-1".into() };
-    ModelRequest { model, messages: vec![message(Speaker::System, "be good"), message(Speaker::User, "hi\n")] }
+    let messages = vec![PromptMessage::new(Speaker::System, "be good"), PromptMessage::new(Speaker::User, "hi\n")];
+    ModelRequest::new(model, messages)
 }
 
 /// Asks and gives all pieces.
-async fn ask(model: &Compatible) -> Result<Vec<ModelEvent>, ModelError> {
+async fn ask(model: &Remote) -> Result<Vec<ModelEvent>, ModelError> {
     timeout(PATIENCE, async { model.stream(question()).await?.collect::<Vec<_>>().await.into_iter().collect() })
         .await
         .unwrap()
@@ -212,26 +219,178 @@ async fn a_redirect_is_not_followed() {
     assert!(timeout(Duration::from_millis(20), other.accept()).await.is_err(), "the key went elsewhere");
 }
 
+const EVERY: [Provider; 4] = [Provider::Openai, Provider::Anthropic, Provider::Gemini, Provider::Compatible];
+
+/// Everything that was logged while it is held, whatever the level.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Logged {
+    fn begin() -> (Self, tracing::subscriber::DefaultGuard) {
+        let logged = Self::default();
+        let writer = logged.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter("trace")
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        (logged, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+/// E2: whatever a server does with the key, nothing that a failing call produces holds it: no error, no log of any level.
 #[tokio::test]
-async fn a_server_that_echoes_the_key_does_not_get_it_into_an_error() {
+async fn a_server_that_echoes_the_key_does_not_get_it_into_an_error_or_a_log() {
     let echo = format!("Authorization: Bearer {KEY}");
-    let table = [
-        response("401 Unauthorized", "", &format!(r#"{{"error":{{"message":"{echo}"}}}}"#)),
-        response("404 Not Found", "", &echo),
-        response("500 Internal Server Error", "", &format!("{}{KEY}", "x".repeat(390))),
-        response(&format!("500 {KEY}"), &format!("x-key: {KEY}\r\n"), &echo),
-        response("200 OK", STREAM, &format!("{DELTA}event: error\ndata: {echo}\n\n")),
-        response("200 OK", STREAM, &format!("{DELTA}data: {{\"error\":\"{echo}\"}}\n\n")),
-        response("200 OK", STREAM, &format!("{DELTA}data: {echo}\n\n")),
-        format!("HTTP/1.1 {KEY}\r\n{echo}\r\n\r\n"),
-    ];
-    for reply in table {
+    let began = |provider| match provider {
+        Provider::Openai => "data: {\"type\":\"response.created\"}\n\n",
+        Provider::Anthropic => "data: {\"type\":\"message_start\"}\n\n",
+        Provider::Gemini => "data: {\"candidates\":[]}\n\n",
+        Provider::Compatible | Provider::Demo => DELTA,
+    };
+    let (logged, _guard) = Logged::begin();
+    for provider in EVERY {
+        let began = began(provider);
+        let within = |data: String| response("200 OK", STREAM, &format!("{began}{data}"));
+        let table = [
+            response("401 Unauthorized", "", &format!(r#"{{"error":{{"message":"{echo}"}}}}"#)),
+            response("404 Not Found", "", &echo),
+            response("500 Internal Server Error", "", &format!("{}{KEY}", "x".repeat(390))),
+            response(&format!("500 {KEY}"), &format!("x-key: {KEY}\r\n"), &echo),
+            within(format!("event: error\ndata: {echo}\n\n")),
+            within(format!("data: {{\"error\":\"{echo}\"}}\n\n")),
+            within(format!("data: {{\"type\":\"error\",\"error\":{{\"type\":\"{KEY}\",\"message\":\"{echo}\"}}}}\n\n")),
+            within(format!(
+                "data: {{\"type\":\"response.failed\",\"response\":{{\"error\":{{\"message\":\"{echo}\"}}}}}}\n\n"
+            )),
+            within(format!("data: {{\"promptFeedback\":{{\"blockReason\":\"{KEY}\"}}}}\n\n")),
+            within(format!("data: {echo}\n\n")),
+            format!("HTTP/1.1 {KEY}\r\n{echo}\r\n\r\n"),
+        ];
+        for reply in table {
+            let (listener, url) = listen().await;
+            let model = model_of(provider, &url, Limits::default());
+            let (_, pieces) = tokio::join!(answer(&listener, &reply), ask(&model));
+            let error = pieces.unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains(KEY) && !shown.contains("sk-test"), "{provider:?}: {shown}");
+        }
+        // Nor where nobody answers, or where what is configured cannot work.
         let (listener, url) = listen().await;
-        let model = model(&url);
-        let (_, pieces) = tokio::join!(answer(&listener, &reply), ask(&model));
-        let error = pieces.unwrap_err();
-        let shown = format!("{error} {error:?}");
-        assert!(!shown.contains(KEY) && !shown.contains("sk-test"), "{shown}");
+        drop(listener);
+        let error = ask(&model_of(provider, &url, Limits::default())).await.unwrap_err();
+        assert!(!format!("{error:?}").contains("sk-test"));
+    }
+    let logged = logged.text();
+    assert!(logged.contains("reqwest") || logged.contains("hyper"), "the libraries' logs are looked at too");
+    assert!(!logged.contains(KEY) && !logged.contains("sk-test"), "{logged}");
+}
+
+#[tokio::test]
+async fn each_vendor_is_asked_at_its_address_with_its_headers() {
+    let table = [
+        (Provider::Openai, "post /v1/responses http/1.1", format!("authorization: bearer {KEY}")),
+        (Provider::Anthropic, "post /v1/messages http/1.1", format!("x-api-key: {KEY}")),
+        (
+            Provider::Gemini,
+            "post /v1/models/m-1:streamgeneratecontent?alt=sse http/1.1",
+            format!("x-goog-api-key: {KEY}"),
+        ),
+        (Provider::Compatible, "post /v1/chat/completions http/1.1", format!("authorization: bearer {KEY}")),
+    ];
+    for (provider, line, key) in table {
+        let (listener, url) = listen().await;
+        let model = model_of(provider, &url, Limits::default());
+        let reply = response("500 Internal Server Error", "", "");
+        let ((head, _), _) = tokio::join!(answer(&listener, &reply), ask(&model));
+        assert_eq!(head.lines().next(), Some(line));
+        assert_eq!(head.matches(KEY).count(), 1, "{head}");
+        assert!(head.lines().any(|sent| sent == key), "{head}");
+        assert_eq!(head.contains("anthropic-version: 2026-10-21"), provider == Provider::Anthropic, "{head}");
+    }
+}
+
+/// A field that a model does not know costs a second request, not the run.
+#[tokio::test]
+async fn what_a_model_does_not_know_it_is_asked_without() {
+    let (listener, url) = listen().await;
+    let model = model_of(Provider::Openai, &url, Limits::default());
+    let refusal = |param: &str| {
+        let body = json!({"error": {"message": format!("Unsupported parameter: '{param}'"), "param": param}});
+        response("400 Bad Request", "", &body.to_string())
+    };
+    let mut request = question();
+    request.options.temperature = Some(0.0);
+    request.options.effort = Some(Effort::Low);
+    let server = async {
+        answer(&listener, &refusal("temperature")).await;
+        let (_, second) = answer(&listener, &refusal("reasoning.summary")).await;
+        let (_, third) = answer(&listener, &refusal("reasoning.effort")).await;
+        let (_, fourth) = answer(&listener, &refusal("temperature")).await;
+        (second, third, fourth)
+    };
+    let asked = async { tokio::join!(server, model.stream(request)) };
+    let ((second, third, fourth), error) = timeout(PATIENCE, asked).await.unwrap();
+    assert_eq!((second.get("temperature"), &second["reasoning"]["summary"]), (None, &json!("auto")));
+    assert_eq!(third["reasoning"], json!({"effort": "low"}));
+    assert_eq!(fourth.get("reasoning"), None);
+    assert_eq!(error.err().unwrap().kind, ModelErrorKind::BadRequest, "and no more than once for each");
+    assert!(timeout(Duration::from_millis(20), listener.accept()).await.is_err(), "nobody asks again");
+}
+
+/// E23: what the headers tell of limits comes before the answer.
+#[tokio::test]
+async fn what_is_left_of_a_limit_is_told_first() {
+    let (listener, url) = listen().await;
+    let model = model(&url);
+    let headers =
+        "x-ratelimit-limit-requests: 60\r\nx-ratelimit-remaining-requests: 59\r\nx-ratelimit-reset-requests: 1s\r\n";
+    let reply = response("200 OK", &format!("{STREAM}{headers}"), &format!("{DELTA}{END}"));
+    let (_, pieces) = tokio::join!(answer(&listener, &reply), ask(&model));
+    let limit = RateLimit { scope: RateScope::Requests, limit: Some(60), remaining: Some(59), reset_ms: Some(1_000) };
+    assert_eq!(pieces.unwrap()[0], ModelEvent::RateLimit(limit));
+}
+
+/// E2: a cheap call tells whether the key is one.
+#[tokio::test]
+async fn a_key_is_confirmed_without_asking_the_model_anything() {
+    let table = [
+        (Provider::Openai, "get /v1/models/m-1 "),
+        (Provider::Anthropic, "get /v1/models/m-1 "),
+        (Provider::Gemini, "get /v1/models/m-1 "),
+        (Provider::Compatible, "get /v1/models "),
+    ];
+    for (provider, line) in table {
+        for (status, expected) in [("200 OK", None), ("401 Unauthorized", Some(ModelErrorKind::Auth))] {
+            let (listener, url) = listen().await;
+            let model = model_of(provider, &url, Limits::default());
+            let server = async {
+                let (mut connection, _) = listener.accept().await.unwrap();
+                let mut head = vec![0; 4096];
+                let read = connection.read(&mut head).await.unwrap();
+                connection.write_all(response(status, "", "{}").as_bytes()).await.unwrap();
+                connection.shutdown().await.unwrap();
+                String::from_utf8_lossy(&head[..read]).to_ascii_lowercase()
+            };
+            let (head, confirmed) = tokio::join!(server, model.confirm());
+            assert!(head.starts_with(line) && head.contains(KEY), "{head}");
+            assert_eq!(confirmed.err().map(|error| error.kind), expected, "{provider:?}");
+        }
     }
 }
 

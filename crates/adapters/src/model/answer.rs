@@ -1,8 +1,8 @@
 //! Reads an answer: bytes in, model events out, whatever the chunking and whichever server wrote it.
 //!
-//! What servers do differently is dealt with here, and only here: reasoning as `reasoning_content` or `reasoning`, content in
-//! parts, empty deltas, usage missing, early or in every frame, an end without `[DONE]`, errors inside a stream, a whole document
-//! instead of a stream, a web page. Text is never trimmed: blanks and line ends are text. No I/O, no time.
+//! The format's reader knows what events say; here is what all formats share: framing, the end and the lack of one, errors inside a
+//! stream, a whole document instead of a stream, a web page, limits. Text is never trimmed: blanks and line ends are text. No I/O,
+//! no time.
 
 use std::collections::VecDeque;
 use std::mem::take;
@@ -11,17 +11,19 @@ use contract::event::TokenCount;
 use runtime::ports::model::{ModelError, ModelErrorKind, ModelEvent, ModelFinish};
 use serde_json::Value;
 
-use super::super::Secret;
-use super::super::sse::{SseDecoder, SseEvent};
-use super::failure::{Refusal, network, protocol, refused};
-use super::{ANSWER_WIRE_BYTES, DOCUMENT_BYTES, EVENT_BYTES, usage};
+use super::Secret;
+use super::failure::{network, protocol, refused_within};
+use super::remote::{ANSWER_WIRE_BYTES, DOCUMENT_BYTES, EVENT_BYTES};
+use super::sse::{SseDecoder, SseEvent};
+use super::wire::{Piece, Reader, Wire};
 
 /// The pieces that were read.
 pub(super) type Pieces = VecDeque<Result<ModelEvent, ModelError>>;
 
 /// Reads one answer.
-#[derive(Debug)]
 pub(super) struct Answer {
+    wire: Wire,
+    reader: Box<dyn Reader>,
     form: Form,
     key: Option<Secret>,
     wire_bytes: u64,
@@ -41,7 +43,7 @@ enum Form {
 /// How far the answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Progress {
-    /// No frame of chat completions came.
+    /// Nothing of the format came.
     Nothing,
     /// One came, but no text or reasoning.
     Begun,
@@ -54,8 +56,17 @@ pub(super) enum Progress {
 }
 
 impl Answer {
-    pub(super) fn new(key: Option<Secret>) -> Self {
-        Self { form: Form::Unknown, key, wire_bytes: 0, usage: None, finish: None, progress: Progress::Nothing }
+    pub(super) fn new(wire: Wire, key: Option<Secret>) -> Self {
+        Self {
+            wire,
+            reader: wire.reader(),
+            form: Form::Unknown,
+            key,
+            wire_bytes: 0,
+            usage: None,
+            finish: None,
+            progress: Progress::Nothing,
+        }
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -143,87 +154,58 @@ impl Answer {
         if data == "[DONE]" {
             return match self.progress {
                 Progress::Nothing => self.fail(protocol("The model's server ended its answer before it began."), out),
-                _ => self.complete(out),
+                Progress::Finished => self.complete(out),
+                _ if self.wire.ends_with_done() => self.complete(out),
+                // Not this format's end; the connection's will show that the answer was cut off.
+                _ => {}
             };
         }
-        let Ok(mut value) = serde_json::from_str::<Value>(data) else {
-            if frame.name == "error" {
-                return self.refuse(data, out);
+        match serde_json::from_str::<Value>(data) {
+            Err(_) if frame.name == "error" => self.refuse(data, out),
+            Err(_) => self.fail(protocol("The model's server sent a piece that is not JSON."), out),
+            Ok(_) if frame.name == "error" => self.refuse(data, out),
+            Ok(value) if is_error(&value) => self.refuse(data, out),
+            Ok(value) => {
+                let mut pieces = Vec::new();
+                self.reader.event(&frame.name, value, &mut pieces);
+                self.take(pieces, out);
             }
-            return self.fail(protocol("The model's server sent a piece that is not JSON."), out);
-        };
-        if frame.name == "error" || is_error(&value) {
-            return self.refuse(data, out);
         }
-        self.choice(&mut value, "delta", out);
-        self.count(&value, out);
     }
 
     fn document(&mut self, document: &[u8], out: &mut Pieces) {
         let text = String::from_utf8_lossy(document);
-        let Ok(mut value) = serde_json::from_str::<Value>(&text) else {
+        let Ok(value) = serde_json::from_str::<Value>(&text) else {
             return self
                 .fail(protocol("The model's server answered a document that is not JSON, or half of one."), out);
         };
         if is_error(&value) {
             return self.refuse(&text, out);
         }
-        self.choice(&mut value, "message", out);
-        self.count(&value, out);
-        if self.progress > Progress::Nothing && self.progress < Progress::Closed {
-            self.complete(out);
-        }
+        let mut pieces = Vec::new();
+        self.reader.document(value, &mut pieces);
+        self.take(pieces, out);
     }
 
-    /// Reads the first choice; `holder` is the field that its text is in.
-    fn choice(&mut self, value: &mut Value, holder: &str, out: &mut Pieces) {
-        let Some(choices) = value.get_mut("choices").and_then(Value::as_array_mut) else { return };
-        self.progress = self.progress.max(Progress::Begun);
-        let first = |choice: &&mut Value| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0;
-        let Some(choice) = choices.iter_mut().find(first) else { return };
-        if let Some(said) = choice.get_mut(holder) {
-            let reasoning = ["reasoning_content", "reasoning"].into_iter().find_map(|field| text(said.get_mut(field)?));
-            if let Some(reasoning) = reasoning {
-                self.say(ModelEvent::Reasoning(reasoning), out);
-            }
-            match said.get_mut("content").map(Value::take) {
-                Some(Value::String(content)) if !content.is_empty() => self.say(ModelEvent::Text(content), out),
-                Some(Value::Array(parts)) => parts.into_iter().for_each(|part| self.part(part, out)),
-                _ => {}
-            }
-            if let Some(refusal) = said.get_mut("refusal").and_then(text) {
-                self.say(ModelEvent::Text(refusal), out);
-            }
-        }
-        match choice.get("finish_reason").and_then(Value::as_str) {
-            None | Some("") => {}
-            Some("error") => self.refuse(r#"{"error":{"message":"the model's answer ended with an error"}}"#, out),
-            Some(reason) => {
-                self.finish = Some(match reason {
-                    "length" | "max_tokens" => ModelFinish::Length,
-                    "content_filter" => ModelFinish::ContentFilter,
-                    _ => ModelFinish::Stop,
-                });
-                self.progress = self.progress.max(Progress::Finished);
-            }
-        }
-    }
-
-    /// Content in parts, as some servers send it: text, and thinking that holds text.
-    fn part(&mut self, mut part: Value, out: &mut Pieces) {
-        if let Some(content) = part.get_mut("text").and_then(text) {
-            return self.say(ModelEvent::Text(content), out);
-        }
-        match part.get_mut("thinking").map(Value::take) {
-            Some(Value::String(thinking)) if !thinking.is_empty() => self.say(ModelEvent::Reasoning(thinking), out),
-            Some(Value::Array(thinking)) => {
-                for mut piece in thinking {
-                    if let Some(piece) = piece.get_mut("text").and_then(text) {
-                        self.say(ModelEvent::Reasoning(piece), out);
+    fn take(&mut self, pieces: Vec<Piece>, out: &mut Pieces) {
+        for piece in pieces {
+            match piece {
+                _ if self.progress == Progress::Closed => {}
+                Piece::Begun => self.progress = self.progress.max(Progress::Begun),
+                Piece::Text(text) => self.say(ModelEvent::Text(text), out),
+                Piece::Reasoning(text) => self.say(ModelEvent::Reasoning(text), out),
+                Piece::Usage(tokens) => {
+                    if self.usage.replace(tokens) != Some(tokens) {
+                        out.push_back(Ok(ModelEvent::Usage(tokens)));
                     }
                 }
+                Piece::Finish(finish) => {
+                    self.finish = Some(finish);
+                    self.progress = self.progress.max(Progress::Finished);
+                }
+                Piece::End => self.complete(out),
+                Piece::Refused(value) => self.refuse(&value.to_string(), out),
             }
-            _ => {}
         }
     }
 
@@ -232,20 +214,13 @@ impl Answer {
         out.push_back(Ok(piece));
     }
 
-    fn count(&mut self, value: &Value, out: &mut Pieces) {
-        let Some(tokens) = value.get("usage").and_then(usage::read) else { return };
-        if self.progress < Progress::Closed && self.usage.replace(tokens) != Some(tokens) {
-            out.push_back(Ok(ModelEvent::Usage(tokens)));
-        }
-    }
-
     fn complete(&mut self, out: &mut Pieces) {
         self.progress = Progress::Closed;
         out.push_back(Ok(ModelEvent::Finish(take(&mut self.finish).unwrap_or(ModelFinish::Stop))));
     }
 
     fn refuse(&mut self, body: &str, out: &mut Pieces) {
-        let error = refused(Refusal { body, ..Refusal::default() }, self.key.as_ref());
+        let error = refused_within(self.wire, body, self.key.as_ref());
         self.fail(error, out);
     }
 
@@ -257,21 +232,10 @@ impl Answer {
     }
 }
 
-fn text(value: &mut Value) -> Option<String> {
-    match value.take() {
-        Value::String(text) if !text.is_empty() => Some(text),
-        _ => None,
-    }
-}
-
-/// Whether a frame or document is an error: by the vendor's `error`, by `object: error`, or by a message where choices should be.
+/// Whether an event or a document is an error in the shape that all formats share. Others know their readers.
 fn is_error(value: &Value) -> bool {
-    let outer = value.get(0).unwrap_or(value);
-    outer.get("error").is_some_and(|error| !error.is_null())
-        || outer.get("object").and_then(Value::as_str) == Some("error")
-        || (outer.get("choices").is_none()
-            && outer.get("usage").is_none()
-            && ["message", "detail"].iter().any(|field| outer.get(field).is_some()))
+    let error = value.get(0).unwrap_or(value).get("error");
+    error.is_some_and(|error| !error.is_null() && *error != Value::Bool(false))
 }
 
 fn web_page() -> ModelError {
@@ -284,3 +248,5 @@ fn web_page() -> ModelError {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transcripts;

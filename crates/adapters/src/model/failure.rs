@@ -4,37 +4,33 @@
 //! thing that leaves this file is a `ModelError`; whoever builds one elsewhere must not put a server's words into it.
 
 use std::error::Error;
-use std::time::Duration;
 
 use runtime::ports::model::{ModelError, ModelErrorKind};
 use serde_json::Value;
 
-use super::super::Secret;
-use super::ERROR_TEXT_CHARS;
+use super::Secret;
+use super::rates::{self, Header};
+use super::wire::Wire;
 
-/// The longest wait that a server can ask for.
-const RETRY_AFTER_MOST: Duration = Duration::from_secs(24 * 3600);
+/// Characters of a server's words that an error repeats.
+const ERROR_TEXT_CHARS: usize = 400;
 
 /// A server's answer that is no success.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Refusal<'a> {
-    /// The HTTP status; inside a stream the one that the error names, or 0.
-    pub(crate) status: u16,
-    /// The header `Retry-After`: seconds or an HTTP date.
-    pub(crate) retry_after: Option<&'a str>,
-    /// The header `retry-after-ms`, which some send beside it.
-    pub(crate) retry_after_ms: Option<&'a str>,
-    /// The header `Date`, against which a date in `Retry-After` is read: the server's own clock, so that ours does not matter.
-    pub(crate) date: Option<&'a str>,
-    /// The body, or the frame of a stream.
-    pub(crate) body: &'a str,
+#[derive(Clone, Copy)]
+pub(super) struct Refusal<'a> {
+    /// The format that was spoken.
+    pub(super) wire: Wire,
+    /// The HTTP status; inside a stream 0, and the one that the error names is used.
+    pub(super) status: u16,
+    /// The body, or the event of a stream.
+    pub(super) body: &'a str,
 }
 
 /// The error that a refusal means.
-pub(crate) fn refused(refusal: Refusal<'_>, key: Option<&Secret>) -> ModelError {
+pub(super) fn refused(refusal: Refusal<'_>, header: &Header<'_>, key: Option<&Secret>) -> ModelError {
     let said = Said::read(refusal.body);
     let status = if refusal.status == 0 { said.status } else { refusal.status };
-    let kind = kind(status, &said);
+    let kind = kind(refusal.wire, status, &said);
     let mut message = sentence(kind).to_owned();
     if status != 0 {
         message += &format!(" ({status})");
@@ -45,21 +41,26 @@ pub(crate) fn refused(refusal: Refusal<'_>, key: Option<&Secret>) -> ModelError 
     } else {
         message += &format!(". It said: {words}");
     }
-    ModelError { kind, message, retry_after_ms: retry_after_ms(refusal) }
+    ModelError { kind, message, retry_after_ms: rates::retry_after_ms(header).or(said.retry_after_ms) }
+}
+
+/// The error of a refusal inside a stream, where there are no headers.
+pub(super) fn refused_within(wire: Wire, body: &str, key: Option<&Secret>) -> ModelError {
+    refused(Refusal { wire, status: 0, body }, &|_| None, key)
 }
 
 /// The error of a call that got no answer, or half of one.
-pub(crate) fn network(message: String) -> ModelError {
+pub(super) fn network(message: String) -> ModelError {
     ModelError { kind: ModelErrorKind::Network, message, retry_after_ms: None }
 }
 
-/// The error of an answer that is not chat completions.
-pub(crate) fn protocol(message: impl Into<String>) -> ModelError {
+/// The error of an answer that is not in the format that was asked for.
+pub(super) fn protocol(message: impl Into<String>) -> ModelError {
     ModelError { kind: ModelErrorKind::Protocol, message: message.into(), retry_after_ms: None }
 }
 
 /// The innermost cause of an error, which names what the outer ones only wrap.
-pub(crate) fn causes(error: &dyn Error) -> String {
+pub(super) fn causes(error: &dyn Error) -> String {
     let mut innermost = error;
     while let Some(cause) = innermost.source() {
         innermost = cause;
@@ -78,7 +79,7 @@ fn sentence(kind: ModelErrorKind) -> &'static str {
         ModelErrorKind::Network => "The model's server could not be reached",
         ModelErrorKind::BadRequest => "The model's server does not accept the request",
         ModelErrorKind::Unknown => "There is no such model",
-        ModelErrorKind::Protocol => "The model's server answered what is not chat completions",
+        ModelErrorKind::Protocol => "The model's server answered what is not its format",
     }
 }
 
@@ -86,10 +87,12 @@ fn sentence(kind: ModelErrorKind) -> &'static str {
 #[derive(Debug, Default)]
 struct Said {
     text: String,
-    /// Code and type, in lower case.
+    /// Codes in lower case, the most exact first.
     codes: Vec<String>,
     /// A status that the body names, or 0.
     status: u16,
+    /// A wait that the body asks for.
+    retry_after_ms: Option<u64>,
 }
 
 impl Said {
@@ -99,10 +102,12 @@ impl Said {
             let text = if body.trim_start().starts_with('<') { String::new() } else { body.to_owned() };
             return Self { text, ..Self::default() };
         };
-        // Google's servers put their errors into a list.
+        // Google's servers put their errors into a list; a response that failed holds its own.
         let outer = value.get(0).unwrap_or(&value);
-        let inner = outer.get("error").filter(|error| !error.is_null()).unwrap_or(outer);
+        let held = |place: &str| outer.pointer(place).filter(|error| !error.is_null());
+        let inner = held("/error").or_else(|| held("/response/error")).unwrap_or(outer);
         let mut said = Self { text: text_of(inner), ..Self::default() };
+        said.details(inner);
         for field in ["code", "type", "status"] {
             match inner.get(field) {
                 Some(Value::String(code)) => said.codes.push(code.to_ascii_lowercase()),
@@ -120,8 +125,18 @@ impl Said {
         said
     }
 
-    fn has_code(&self, codes: &[&str]) -> bool {
-        self.codes.iter().any(|code| codes.contains(&code.as_str()))
+    /// The details of Anthropic's errors, a code; and of Google's, a reason, the quotas that were exceeded, a wait.
+    fn details(&mut self, error: &Value) {
+        let code = error.pointer("/details/error_code").and_then(Value::as_str);
+        self.codes.extend(code.map(str::to_ascii_lowercase));
+        for detail in error.get("details").and_then(Value::as_array).into_iter().flatten() {
+            let violations = detail.get("violations").and_then(Value::as_array).into_iter().flatten();
+            let quotas = violations.filter_map(|violation| violation.get("quotaId"));
+            let codes = detail.get("reason").into_iter().chain(quotas).filter_map(Value::as_str);
+            self.codes.extend(codes.map(str::to_ascii_lowercase));
+            let delay = detail.get("retryDelay").and_then(Value::as_str).and_then(rates::span_ms);
+            self.retry_after_ms = self.retry_after_ms.or(delay);
+        }
     }
 
     fn speaks_of(&self, phrases: &[&str]) -> bool {
@@ -149,46 +164,36 @@ fn text_of(error: &Value) -> String {
     String::new()
 }
 
-const CONTEXT_PHRASES: &[&str] = &[
-    "context length",
-    "context window",
-    "context size",
-    "maximum context",
-    "prompt is too long",
-    "input is too long",
-    "prompt too long",
-    "too many tokens",
-    "max_model_len",
-    "reduce the length",
+/// What servers say whose errors have no code for it: a vendor that has one is understood by that.
+const PHRASES: &[(ModelErrorKind, &[&str])] = &[
+    (
+        ModelErrorKind::Context,
+        &[
+            "context length",
+            "context window",
+            "context size",
+            "maximum context",
+            "prompt is too long",
+            "input is too long",
+            "prompt too long",
+            "too many tokens",
+            "max_model_len",
+            "reduce the length",
+            "input token count",
+        ],
+    ),
+    (ModelErrorKind::Quota, &["credit balance is too low", "specified api usage limits"]),
+    (ModelErrorKind::ContentFilter, &["content filtering policy"]),
 ];
 
-fn kind(status: u16, said: &Said) -> ModelErrorKind {
-    let quota = [
-        "insufficient_quota",
-        "billing_not_active",
-        "billing_hard_limit_reached",
-        "insufficient_balance",
-        "credit_balance_too_low",
-    ];
-    let content = ["content_filter", "content_policy_violation", "responsibleaipolicyviolation", "moderation_blocked"];
-    if said.has_code(&quota) {
-        return ModelErrorKind::Quota;
+fn kind(wire: Wire, status: u16, said: &Said) -> ModelErrorKind {
+    if let Some(kind) = said.codes.iter().find_map(|code| wire.kind(code)) {
+        return kind;
     }
-    if said.has_code(&["context_length_exceeded", "string_above_max_length", "exceed_context_size_error"]) {
-        return ModelErrorKind::Context;
-    }
-    if said.has_code(&content) {
-        return ModelErrorKind::ContentFilter;
-    }
-    if said.has_code(&["rate_limit_exceeded", "rate_limit_error", "resource_exhausted", "too_many_requests"]) {
-        return ModelErrorKind::Rate;
-    }
-    if said.has_code(&["invalid_api_key", "authentication_error"]) {
-        return ModelErrorKind::Auth;
-    }
-    // Many servers have no code for a long prompt; some call it an error of their own.
-    if matches!(status, 0 | 400 | 413 | 422 | 500) && said.speaks_of(CONTEXT_PHRASES) {
-        return ModelErrorKind::Context;
+    if matches!(status, 0 | 400 | 413 | 422 | 500)
+        && let Some((kind, _)) = PHRASES.iter().find(|(_, phrases)| said.speaks_of(phrases))
+    {
+        return *kind;
     }
     match status {
         401 | 407 => ModelErrorKind::Auth,
@@ -218,19 +223,6 @@ fn repeatable(text: &str, key: Option<&Secret>) -> String {
         Some((end, _)) => format!("{}…", &clean[..end]),
         None => clean,
     }
-}
-
-fn retry_after_ms(refusal: Refusal<'_>) -> Option<u64> {
-    let exact = refusal.retry_after_ms.and_then(|ms| ms.trim().parse::<f64>().ok()).map(|ms| ms / 1000.0);
-    let seconds = || refusal.retry_after?.trim().parse::<f64>().ok();
-    let date = || {
-        let until = httpdate::parse_http_date(refusal.retry_after?.trim()).ok()?;
-        let now = httpdate::parse_http_date(refusal.date?.trim()).ok()?;
-        Some(until.duration_since(now).unwrap_or_default().as_secs_f64())
-    };
-    let wait = exact.or_else(seconds).or_else(date).filter(|wait| !wait.is_nan())?;
-    let wait = Duration::from_secs_f64(wait.clamp(0.0, RETRY_AFTER_MOST.as_secs_f64()));
-    u64::try_from(wait.as_millis()).ok()
 }
 
 #[cfg(test)]
