@@ -6,6 +6,7 @@
 use contract::Limits;
 use contract::event::{Budget, Circle, LoopBroken, StopReason, ToolInput};
 
+use crate::prompt::{one_line, words};
 use crate::state::{Call, RunState};
 use crate::step::{Decision, Effect};
 
@@ -74,14 +75,12 @@ fn loops(limits: &Limits, state: &RunState, call: &Call) -> bool {
 }
 
 fn said(input: &ToolInput) -> String {
-    let text = match input {
-        ToolInput::Command { command, args } => format!("{command} {}", args.join(" ")),
-        ToolInput::Install { packages, .. } => format!("install {}", packages.join(", ")),
-        ToolInput::WebSearch { query, .. } => format!("web search {query}"),
-        ToolInput::UrlScrape { url } => format!("page {url}"),
-        ToolInput::Skill { name, .. } => format!("skill {name}"),
+    let text = match words(input) {
+        // A command speaks for itself.
+        ("command", line) => line,
+        (kind, what) => format!("{kind} {what}"),
     };
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHAT_CHARS).collect()
+    one_line(&text, WHAT_CHARS)
 }
 
 #[cfg(test)]

@@ -556,11 +556,7 @@ impl RunState {
             self.failed_rounds = 0;
             self.same_error = None;
         } else if let Event::Usage(usage) = event {
-            let (sum, more) = (&mut self.tokens, usage.tokens);
-            sum.input = sum.input.saturating_add(more.input);
-            sum.cached = sum.cached.saturating_add(more.cached);
-            sum.output = sum.output.saturating_add(more.output);
-            sum.reasoning = sum.reasoning.saturating_add(more.reasoning);
+            self.tokens += usage.tokens;
             self.cost = self.cost.saturating_add(usage.cost.unwrap_or(0));
         }
     }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::Runtime;
 use crate::ports::bus::Wake;
-use crate::ports::store::{Admission, AdmitError, Begun, InboxItem, NewChat, StoreError, run_title};
+use crate::ports::store::{Admission, AdmitError, Begun, Door, InboxItem, NewChat, StoreError, run_title};
 use crate::ports::world::new_id;
 
 /// Why a message was refused. Nothing was stored (promise 1).
@@ -82,6 +82,7 @@ impl Runtime {
     /// An admission within the limits in force.
     pub(crate) fn admission(&self, user: UserId, run_id: RunId, session: Session) -> Admission {
         Admission {
+            door: Door::Message,
             user,
             run_id,
             session,
@@ -114,9 +115,8 @@ impl Runtime {
             return Ok(None);
         }
         // A store looks at the key before anything else; what is new finds no room, since it has not ended.
-        let log = Begun { door: admission.log.door, ..Begun::default() };
         let most_active = admission.most_active.map(|(limit, _)| (limit, 0));
-        let none = Admission { most_active, log, ..admission.clone() };
+        let none = Admission { most_active, log: Begun::default(), ..admission.clone() };
         match self.ports.store.admit(none).await {
             Ok(first) => Ok(Some(first)),
             Err(AdmitError::Limit { .. } | AdmitError::ProjectBusy { .. }) => Ok(None),

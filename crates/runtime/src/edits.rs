@@ -11,7 +11,7 @@ use contract::{ProjectId, ProjectPath, UserId, VersionId};
 use thiserror::Error;
 
 use crate::ingest::is_protected;
-use crate::ports::store::{Admission, AdmitError, Begun, Door, ProjectRow, StoreError, run_title};
+use crate::ports::store::{Admission, AdmitError, Door, ProjectRow, StoreError, run_title};
 use crate::ports::world::new_id;
 use crate::project::{fetch, is_sha256, sha256};
 use crate::{Manifest, Project, Runtime, RuntimeError, replay};
@@ -265,8 +265,7 @@ impl Runtime {
         };
         let admission = self.admission(asked.user, new_id(world), session);
         let idempotency_key = asked.idempotency_key.map(str::to_owned);
-        let log = Begun { door: asked.door, ..Begun::default() };
-        Ok(Admission { alone: true, idempotency_key, log, ..admission })
+        Ok(Admission { door: asked.door, alone: true, idempotency_key, ..admission })
     }
 
     /// What changes in the project as it is now, if that allows it; its bytes are objects then.

@@ -121,8 +121,7 @@ impl Runtime {
         };
         let title = format!("Fork: {}", run_title(&session.request));
         let admission = self.admission(user, new_id(world), session.clone());
-        let (mut log, state) = begun(admission.at, session, &events)?;
-        log.door = Door::Fork;
+        let (log, state) = begun(admission.at, session, &events)?;
         if state.step(at).is_some_and(|step| step.kind == StepKind::Publish) {
             let built = state.build_output.unwrap_or_default();
             // What is no hash is nothing that was built here either.
@@ -131,7 +130,8 @@ impl Runtime {
             }
         }
         let idempotency_key = idempotency_key.map(str::to_owned);
-        Ok(self.admit(Admission { new_chat: Some(NewChat { title, slug }), idempotency_key, log, ..admission }).await?)
+        let new_chat = Some(NewChat { title, slug });
+        Ok(self.admit(Admission { door: Door::Fork, new_chat, idempotency_key, log, ..admission }).await?)
     }
 
     /// A run's sealed envelope, and the events from there to where a step begins.

@@ -5,7 +5,7 @@ use contract::event::{Session, Work};
 use contract::{RunId, UserId};
 use thiserror::Error;
 
-use crate::ports::store::{Admission, AdmitError, Begun, Door, StoreError};
+use crate::ports::store::{Admission, AdmitError, Door, StoreError};
 use crate::ports::world::new_id;
 use crate::{ChangeError, Runtime, RuntimeError, history};
 
@@ -73,8 +73,7 @@ impl Runtime {
             work: former.work,
         };
         let idempotency_key = idempotency_key.map(str::to_owned);
-        let (admission, door) = (self.admission(user, new_id(world), session), Door::Retry(run));
-        let log = Begun { door, ..Begun::default() };
-        Ok(self.admit(Admission { idempotency_key, log, ..admission }).await?)
+        let admission = self.admission(user, new_id(world), session);
+        Ok(self.admit(Admission { door: Door::Retry(run), idempotency_key, ..admission }).await?)
     }
 }

@@ -97,7 +97,7 @@ impl Task {
         let inbox = runtime.ports.bus.listen(Wake::Inbox(claim.run_id));
         let (store, objects) = (runtime.ports.store.as_ref(), runtime.ports.objects.as_ref());
         let Recalled { state, project, base, told, end, tail } = Recalled::of(store, objects, claim.run_id).await?;
-        let unsealed = || RuntimeError::BadEvent { run: claim.run_id, seq: 2, reason: "the run has no session".into() };
+        let unsealed = || history::unsealed(claim.run_id);
         let session = state.session.clone().ok_or_else(unsealed)?;
         let row = store.project(session.project_id).await?.ok_or_else(unsealed)?;
         let history = history(&runtime, &session, &row, claim).await?;

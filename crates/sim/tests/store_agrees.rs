@@ -8,7 +8,9 @@ use contract::{ChatId, MessageId, ProjectId, RunId, StepId, UserId, VersionId};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use runtime::ports::Store;
-use runtime::ports::store::{Admission, Append, Begun, Claim, Entry, InboxItem, NewChat, PublishedVersion, RowChange};
+use runtime::ports::store::{
+    Admission, Append, Begun, Claim, Door, Entry, InboxItem, NewChat, PublishedVersion, RowChange,
+};
 use sim::memory::{Hook, MemoryStore};
 use sim::servers;
 use tempfile::TempDir;
@@ -137,6 +139,7 @@ impl Desk {
             most_depth: ("depth", 2),
             alone,
             log: Begun::default(),
+            door: Door::Message,
         })
     }
 

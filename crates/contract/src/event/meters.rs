@@ -18,6 +18,16 @@ pub struct TokenCount {
     pub reasoning: u64,
 }
 
+impl std::ops::AddAssign for TokenCount {
+    /// The tokens of both; what a count cannot hold is left out.
+    fn add_assign(&mut self, more: Self) {
+        self.input = self.input.saturating_add(more.input);
+        self.cached = self.cached.saturating_add(more.cached);
+        self.output = self.output.saturating_add(more.output);
+        self.reasoning = self.reasoning.saturating_add(more.reasoning);
+    }
+}
+
 /// See [`super::Event::Usage`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Usage {

@@ -15,8 +15,6 @@ const TABLE: &str = include_str!("models.json");
 const MODELS: usize = 2_000;
 /// What is assumed of a model that nobody knows: it holds for almost all that can build an app.
 const ASSUMED: (u64, u64) = (32_768, 8_192);
-/// Bytes of text that make a token, at least, in code and prose of all vendors: an estimate errs on the safe side.
-const BYTES_A_TOKEN: u64 = 3;
 /// Nanodollars a token for a dollar a million tokens.
 const NANO: f64 = 1_000.0;
 /// Dollars a million tokens that no model costs.
@@ -218,11 +216,6 @@ impl ModelFacts {
         // A model that could fill its window with its answer still has to be asked something.
         self.window - self.output.min(self.window / 4)
     }
-}
-
-/// Tokens of a text, estimated so that it is rather too many.
-pub fn estimate(bytes: u64) -> u64 {
-    bytes.div_ceil(BYTES_A_TOKEN)
 }
 
 /// Whether what stands behind a model's name is nothing, `latest`, or a date or version of figures.

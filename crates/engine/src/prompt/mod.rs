@@ -297,7 +297,12 @@ fn results(material: &Material<'_>, turn: &Turn, cause: &Cause) -> String {
                 }
             }
             Part::Rejected(path, code, reason) => {
-                let _ = write!(text, "## {} was not changed ({code})\n\n{}\n", one_line(path), fenced(reason));
+                let _ = write!(
+                    text,
+                    "## {} was not changed ({code})\n\n{}\n",
+                    one_line(path, LINE_CHARS).trim(),
+                    fenced(reason)
+                );
             }
             Part::Changed(path, sha256) => {
                 let content = sha256.as_deref().and_then(material.text_of).map(|text| shorten(text, most.min(left)));
@@ -338,15 +343,22 @@ fn results(material: &Material<'_>, turn: &Turn, cause: &Cause) -> String {
     text
 }
 
+/// Characters of a heading that a model or a person chose.
+const LINE_CHARS: usize = 120;
+
 fn heading(input: &ToolInput) -> String {
+    let (kind, what) = words(input);
+    format!("{kind} {}", one_line(&what, LINE_CHARS).trim())
+}
+
+/// What a call is in words: its kind, and what it is about.
+pub(crate) fn words(input: &ToolInput) -> (&'static str, String) {
     match input {
-        ToolInput::Install { packages, .. } => format!("install {}", one_line(&packages.join(", "))),
-        ToolInput::Command { command, args } => {
-            format!("command {}", one_line(&format!("{command} {}", args.join(" "))))
-        }
-        ToolInput::WebSearch { query, .. } => format!("web search {}", one_line(query)),
-        ToolInput::UrlScrape { url } => format!("page {}", one_line(url)),
-        ToolInput::Skill { name, .. } => format!("skill {}", one_line(name)),
+        ToolInput::Install { packages, .. } => ("install", packages.join(", ")),
+        ToolInput::Command { command, args } => ("command", format!("{command} {}", args.join(" "))),
+        ToolInput::WebSearch { query, .. } => ("web search", query.clone()),
+        ToolInput::UrlScrape { url } => ("page", url.clone()),
+        ToolInput::Skill { name, .. } => ("skill", name.clone()),
     }
 }
 
@@ -363,10 +375,9 @@ fn status(status: ToolStatus, exit_code: Option<i32>) -> String {
     exit_code.map_or_else(|| format!("It {said}.\n"), |code| format!("It {said} (exit code {code}).\n"))
 }
 
-fn one_line(text: &str) -> String {
-    const MOST: usize = 120;
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST).collect();
-    line.trim().to_owned()
+/// So many characters of a text, as one line.
+pub(crate) fn one_line(text: &str, most: usize) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
 }
 
 /// Puts text into a fence that it cannot close.

@@ -128,10 +128,11 @@ impl Runtime {
         let title = run_title(&session.request);
         let slug = slug(&title, world.random());
         let admission = Admission {
+            door: Door::Import(hash),
             at,
             new_chat: Some(NewChat { title: format!("Imported: {title}"), slug }),
             idempotency_key: idempotency_key.map(str::to_owned),
-            log: Begun { door: Door::Import(hash), ..log },
+            log,
             ..self.admission(user, ids.run_id, session)
         };
         let accepted = match self.answered_before(&admission).await? {

@@ -179,13 +179,9 @@ fn bytes_of(question: &ModelRequest) -> u64 {
 }
 
 fn sum(one: Option<TokenCount>, other: Option<TokenCount>) -> Option<TokenCount> {
-    let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
-    Some(TokenCount {
-        input: a.input + b.input,
-        cached: a.cached + b.cached,
-        output: a.output + b.output,
-        reasoning: a.reasoning + b.reasoning,
-    })
+    let (Some(mut all), Some(more)) = (one, other) else { return one.or(other) };
+    all += more;
+    Some(all)
 }
 
 impl Heard {
@@ -197,8 +193,11 @@ impl Heard {
 
     /// A piece of text, past the seam if there is one.
     fn text(&mut self, text: String, frames: &mut Vec<Frame<'static>>) {
-        let joined = self.seam.as_mut().map(|seam| seam.take(text.clone()));
-        self.joined(joined.unwrap_or(Joined::On(text)), frames);
+        let joined = match &mut self.seam {
+            Some(seam) => seam.take(text),
+            None => Joined::On(text),
+        };
+        self.joined(joined, frames);
     }
 
     fn joined(&mut self, joined: Joined, frames: &mut Vec<Frame<'static>>) {

@@ -11,6 +11,8 @@ use super::store::{Claim, Entry, RowChange};
 /// A request to be admitted, with everything that one transaction writes.
 #[derive(Debug, Clone)]
 pub struct Admission {
+    /// By which door it came in.
+    pub door: Door,
     /// Who sends it.
     pub user: UserId,
     /// The run that will work on it.
@@ -31,7 +33,7 @@ pub struct Admission {
     pub most_depth: (&'static str, u64),
     /// Whether it is refused while another run has the project, instead of waiting for its turn.
     pub alone: bool,
-    /// How it began, and what its log goes on with after its first two events.
+    /// What its log goes on with after its first two events.
     pub log: Begun,
 }
 
@@ -40,7 +42,7 @@ impl Admission {
     /// itself; else it is the words and the work, the chat unless a new one is to be made, and of a fork where it forks and whom it asks.
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
-        match &self.log.door {
+        match &self.door {
             Door::Retry(run) => {
                 return hash.chain_update(b"retry").chain_update(run.bits().to_be_bytes()).finalize().into();
             }
@@ -91,11 +93,9 @@ pub enum Door {
     Import([u8; 32]),
 }
 
-/// How a run begins: by which door, and with which log, if that does not begin empty: of a fork, or all of one that was imported.
+/// With which log a run begins, if that is not empty: of a fork, or all of one that was imported.
 #[derive(Debug, Clone, Default)]
 pub struct Begun {
-    /// By which door.
-    pub door: Door,
     /// The events, in order.
     pub events: Vec<Entry>,
     /// The rows that they draw.

@@ -388,16 +388,14 @@ pub trait Store: Send + Sync {
     async fn claim(&self, worker: &str, most: usize, now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError>;
 
     /// The same of runs alone that were told to stop: they end at once, so a worker without room takes them too, and a person who has
-    /// stopped a run does not wait for those of others. A store that leaves this out ends them when there is room.
+    /// stopped a run does not wait for those of others.
     async fn claim_stopped(
         &self,
-        _worker: &str,
-        _most: usize,
-        _now_ms: u64,
-        _lease_ms: u64,
-    ) -> Result<Vec<Claim>, StoreError> {
-        Ok(vec![])
-    }
+        worker: &str,
+        most: usize,
+        now_ms: u64,
+        lease_ms: u64,
+    ) -> Result<Vec<Claim>, StoreError>;
 
     /// Lengthens leases and gives the claims that are lost: taken by another worker, given back or ended.
     async fn renew(&self, claims: &[Claim], now_ms: u64, lease_ms: u64) -> Result<Vec<Claim>, StoreError>;

@@ -13,7 +13,7 @@ use adapters::store::sqlite::{Options, Sqlite};
 use adapters::world::SystemWorld;
 use contract::event::{Intent, PlannedStep, Session, Work};
 use contract::{Limits, ProjectPath, RunId, StepId, UserId};
-use runtime::ports::store::{Admission, Begun, NewChat};
+use runtime::ports::store::{Admission, Begun, Door, NewChat};
 use runtime::ports::world::new_id;
 use runtime::ports::{Bus, Listener, Model, Store, Wake, World as _};
 use runtime::{Packages, Ports, PreviewAddress, Runtime, Template, Worker};
@@ -165,6 +165,7 @@ impl House {
             most_depth: ("child_run_depth", 0),
             alone: false,
             log: Begun::default(),
+            door: Door::Message,
         };
         let run = self.runtime.admit(admission).await.expect("admitted").run_id;
         Admitted { user, run }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use contract::event::{Intent, Session, Work};
 use contract::{ChatId, ProjectId};
 use runtime::Runtime;
-use runtime::ports::store::{Admission, Begun, NewChat};
+use runtime::ports::store::{Admission, Begun, Door, NewChat};
 use runtime::ports::world::new_id;
 
 use super::person::USER;
@@ -57,5 +57,6 @@ pub(super) fn in_chat(
         most_depth: ("child_run_depth", limits.child_run_depth),
         alone: false,
         log: Begun::default(),
+        door: Door::Message,
     }
 }

@@ -12,7 +12,7 @@ use contract::event::{
 use contract::{CallId, ChatId, Event, MessageId, ProjectId, RunId, StepId, UserId};
 use futures::future::join_all;
 use runtime::ports::store::{
-    Admission, Append, AppendError, Begun, Claim, Entry, NewChat, RowChange, Store, StoreError, StoreFault,
+    Admission, Append, AppendError, Begun, Claim, Door, Entry, NewChat, RowChange, Store, StoreError, StoreFault,
 };
 use rusqlite::Connection;
 
@@ -52,6 +52,7 @@ fn admission(number: u128) -> Admission {
         most_depth: ("depth", 3),
         alone: false,
         log: Begun::default(),
+        door: Door::Message,
     }
 }
 

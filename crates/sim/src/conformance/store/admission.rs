@@ -7,7 +7,7 @@ use contract::api::{Accepted, ChatDetail, ChatView, Page, RunView};
 use contract::event::{Event, RunQueued, Work};
 use futures::future::join_all;
 use runtime::ports::Store;
-use runtime::ports::store::{Admission, AdmitError, Begun, Door};
+use runtime::ports::store::{Admission, AdmitError, Door};
 
 use super::clerk::{Clerk, LEASE_MS, NO_LIMIT, end};
 
@@ -222,7 +222,7 @@ async fn a_key_stands_for_what_was_asked_at_one_door(store: &dyn Store) {
     let through = |door: Door, key: String| {
         let mut admission = clerk.follow_up(&first);
         admission.session.request = "the same".into();
-        Admission { idempotency_key: Some(key), log: Begun { door, ..Begun::default() }, ..admission }
+        Admission { idempotency_key: Some(key), door, ..admission }
     };
     for (n, door) in doors.into_iter().enumerate() {
         let answer = store.admit(through(door, format!("key {n}"))).await.unwrap();

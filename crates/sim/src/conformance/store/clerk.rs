@@ -7,7 +7,7 @@ use contract::api::RunStatus;
 use contract::event::{Intent, ModelRef, NewEvent, Provider, RunCompleted, Session, StopReason, TextDelta, Work};
 use contract::{Event, StepId, UserId};
 use runtime::ports::Store;
-use runtime::ports::store::{Admission, Append, Begun, Claim, Entry, NewChat, RowChange};
+use runtime::ports::store::{Admission, Append, Begun, Claim, Door, Entry, NewChat, RowChange};
 use runtime::ports::world::From128;
 
 /// Odd, so that multiplying by it is one to one.
@@ -66,6 +66,7 @@ impl Clerk {
             most_depth: ("child_run_depth", 3),
             alone: false,
             log: Begun::default(),
+            door: Door::Message,
         }
     }
 

@@ -212,7 +212,7 @@ async fn a_log_can_be_admitted_with_its_run(store: &dyn Store) {
     let events: Vec<Entry> = texts.iter().map(|text| Entry::of(text).unwrap()).collect();
     let rows = vec![RowChange::AssistantText { text: "onetwo".into() }];
     let forked = Admission {
-        log: Begun { events: events.clone(), rows: rows.clone(), ..Begun::default() },
+        log: Begun { events: events.clone(), rows: rows.clone(), ends: false },
         ..clerk.new_chat(clerk.id())
     };
     let claim = clerk.begin(store, &forked).await;
@@ -233,7 +233,7 @@ async fn a_log_can_be_admitted_with_its_run(store: &dyn Store) {
     let progress = RowChange::Progress { state: ExecutionState::LlmStream, turn: 4 };
     let answered = RowChange::Answered { tokens: 12, duration_ms: 34 };
     let rows = rows.into_iter().chain([progress, answered, completed]).collect();
-    let log = Begun { events, rows, ends: true, ..Begun::default() };
+    let log = Begun { events, rows, ends: true };
     let imported = Admission { log, most_active, ..clerk.new_chat(forked.user) };
     store.admit(imported.clone()).await.expect("what has ended needs no slot");
     assert_eq!(claimed(store).await, []);
