@@ -454,7 +454,9 @@ impl RunState {
     }
 
     fn circled(&mut self, entry: &NewEvent, broken: &LoopBroken) {
-        let Some(((step, _), last)) = entry.step.as_ref().zip(self.calls.last()) else { return };
+        // Calls have their results in order: the latest that has one closed the circle, and others may be waiting behind it.
+        let closing = self.calls.iter().rev().find(|call| call.is_recorded());
+        let Some(((step, _), last)) = entry.step.as_ref().zip(closing) else { return };
         if broken.circle == Circle::Call {
             let same = |call: &&Call| call.input == last.input && call.is_recorded();
             let first = self.calls.iter().find(same).unwrap_or(last).id.clone();

@@ -385,6 +385,23 @@ fn going_round_in_circles_changes_the_approach_once_and_then_stops_the_run() {
     assert_eq!(play.end_turn("turn-2", 1, false), "turn-2#1 completed, completed loop_detected");
 }
 
+/// What is left out of the prompt is what went round, whatever else the turn asked for meanwhile.
+#[test]
+fn a_circle_is_of_the_call_that_closed_it() {
+    let mut play = Play::begun("a list");
+    for (n, command) in (1..).zip(["ls", "ls", "ls", "pwd"]) {
+        play.ask("turn-1", 1, n, command);
+    }
+    for n in 1..=3 {
+        let (call_id, output) = (CallId::new(format!("turn-1.1.{n}")), "the same".into());
+        let (status, exit_code) = (ToolStatus::Succeeded, Some(0));
+        let same = ToolFinished { call_id, status, exit_code, output, error: None, duration_ms: 1, replayed: false };
+        play.feed(Some(("turn-1", 1)), same);
+    }
+    let looped = play.state.looped.as_ref().unwrap();
+    assert_eq!((looped.first.as_str(), looped.what.trim()), ("turn-1.1.1", "ls"));
+}
+
 #[test]
 fn an_error_that_may_pass_is_tried_again_and_others_are_not() {
     let mut play = Play::begun("a list");
